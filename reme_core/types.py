@@ -372,7 +372,7 @@ class HistoryEntry(BaseModel):
 
 
 def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
-    """The kinds that are meant by a kind, a family of kinds (`personal`, `task`, `tool`), or several of these.
+    """The kinds that are meant by a kind, a family of kinds (`personal`, `task`, `tool`), or several; each once.
 
     Raises:
         InputError: There is no such kind.
@@ -382,4 +382,4 @@ def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
     # "task" is a family and a kind; here it means the family.
     if unknown := [name for name in names if name not in (*families, *Kind)]:
         raise InputError(f"there is no kind {unknown[0]!r}; known are {', '.join(['personal', *Kind])}")
-    return [str(member) for name in names for member in families.get(str(name)) or (Kind(name),)]
+    return list(dict.fromkeys(str(member) for name in names for member in families.get(str(name)) or (Kind(name),)))

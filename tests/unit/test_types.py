@@ -9,6 +9,7 @@ import pytest
 
 from reme_core import Episode, Memory, ReMeError, TimeRange, ToolCallResult
 from reme_core.errors import InputError
+from reme_core.store.filters import Filters
 from reme_core.types import Kind, Message, ToolCall, Trajectory, kinds_of
 
 
@@ -47,6 +48,13 @@ def test_a_kind_that_does_not_exist_is_named_with_each_of_those_that_do(unknown:
         kinds_of(unknown)
     known = str(refused.value).split("known are ")[1].split(", ")
     assert known == ["personal", *Kind]
+
+
+def test_a_kind_that_is_named_twice_is_one() -> None:
+    # Messages named twice were read as messages and something else, which was all memories.
+    [messages] = Filters.of(kind=["conversation", "conversation"]).apart
+    assert list(messages.kinds) == ["conversation"]
+    assert kinds_of(["rule", "task"]) == ["rule", "task", "mistake"]
 
 
 @pytest.mark.parametrize(
