@@ -216,20 +216,16 @@ async def _check_access(request: Request, access: TheAccess) -> None:
         access.check(workspace)
 
 
-_LISTS = ("kind",)
-"""Parameters that may be given several times."""
-
-
 async def _check_parameters(request: Request) -> None:
     # A name that was ignored would widen what is meant: to everybody's memories, or to an erasure of more than one run.
     known = [field.alias for field in request.scope["route"].dependant.query_params]
     for name in request.query_params:
-        if name not in _LISTS and (times := len(request.query_params.getlist(name))) > 1 and name in known:
-            problem = f"'{name}' is given {times} times, and only one would count; ask for each by itself"
-            raise InputError(f"nothing was done: {problem}")
         if name not in known:
             told = f"there are {', '.join(known)}" if known else "there are none here"
             raise InputError(f"nothing was done: there is no parameter '{name}'; {did_you_mean(name, known, told)}")
+        if name != "kind" and (times := len(request.query_params.getlist(name))) > 1:  # of `kind`, all count
+            problem = f"'{name}' is given {times} times, and only one would count; ask for each by itself"
+            raise InputError(f"nothing was done: {problem}")
 
 
 # A slash in a name should come as %2F. In a workspace it may come as it is, too, since some proxies decode it. So where
