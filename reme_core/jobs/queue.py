@@ -223,7 +223,9 @@ class Background:
         # wait any longer goes on: the store refuses what was decided on memories that have changed.
         values = {"workspace": workspace, "id": context.job.id}
         patience = time.monotonic() + _TURN_SECONDS
-        while time.monotonic() < patience and await self._database.fetch(workspace, _SQL["begun_before"], values):
+        while await self._database.fetch(workspace, _SQL["begun_before"], values):
+            if time.monotonic() > patience:
+                return
             await asyncio.sleep(_WAIT_SECONDS)
 
     async def _note(self, context: JobContext, workspace: str, note: str, *, is_try: bool) -> int:
