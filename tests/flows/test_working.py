@@ -55,6 +55,13 @@ async def fit(reme: Engine, messages: list[Message], *, window: int = 4_000, ses
     return await reme.working.fit("acme", messages, session_id=session, window=window, **more)
 
 
+async def grow_older(reme: Engine, by: str) -> None:
+    older = "select workspace_id, artifact_id, used_at - %(by)s::interval as moment from reme.artifact"
+    update = "update reme.artifact a set used_at = moment from older o"
+    key = "a.workspace_id = o.workspace_id and a.artifact_id = o.artifact_id"
+    await reme.database.execute("acme", f"with older as materialized ({older}) {update} where {key}", {"by": by})
+
+
 async def expire(reme: Engine) -> None:
     """Delete what has expired, as a call does that stores something."""
     artifacts._swept.clear()
@@ -360,7 +367,7 @@ async def test_what_a_conversation_in_daily_use_refers_to_does_not_expire(reme: 
     named = handles_in([*given, *fitted.messages])
     assert {*summed.offloaded, summed.compacted, *handles_in(handed), *fitted.offloaded} <= named
     for _ in range(2):
-        await reme.database.execute("acme", "update reme.artifact set used_at = used_at - interval '20 days'")
+        await grow_older(reme, "20 days")
         await fit(reme, given, session=session)
     await expire(reme)
     assert [(await reme.working.read("acme", handle)).length > 0 for handle in named] == [True] * len(named)
@@ -372,7 +379,7 @@ async def test_all_that_left_a_conversation_is_kept_while_it_is_in_use(reme: Eng
         said += step(number, log_of(number, 100))
         said = (await fit(reme, said)).messages
         if number % 10 == 0:
-            await reme.database.execute("acme", "update reme.artifact set used_at = used_at - interval '20 days'")
+            await grow_older(reme, "20 days")
     await expire(reme)
     assert len(await reme.working.grep("acme", "step 42 code", session_id="s", limit=50)) == 30
 
@@ -380,7 +387,7 @@ async def test_all_that_left_a_conversation_is_kept_while_it_is_in_use(reme: Eng
 async def test_what_is_kept_for_less_than_a_day_does_not_expire_in_use(settings: Settings) -> None:
     async with Engine(settings.model_copy(update={"working": WorkingSettings(keep_days=0.25)})) as reme:
         [handle] = (await fit(reme, step(1, log_of(1)))).offloaded
-        await reme.database.execute("acme", "update reme.artifact set used_at = used_at - interval '20 hours'")
+        await grow_older(reme, "20 hours")
         await fit(reme, step(1, log_of(1)))
         await expire(reme)
         assert (await reme.working.read("acme", handle)).length > 10_000

@@ -295,7 +295,10 @@ async def test_messages_are_numbered_within_their_episode(reme: Engine) -> None:
     for number in (1, 2):
         said = [{"id": str(place), "content": f"step {place} of {number}"} for place in (1, 2)]
         await reme.episodes.record("w", episode(number, messages=said))
-    own = "select content from reme.message m, reme.episode e where message_id = any(message_ids) and number = %(n)s"
+    own = (
+        "select content from reme.message m join reme.episode e using (workspace_id)"
+        " where message_id = any(message_ids) and number = %(n)s"
+    )
     told = [await reme.database.fetch("w", f"{own} order by position", {"n": number}) for number in (1, 2)]
     assert told == [[(f"step {place} of {number}",) for place in (1, 2)] for number in (1, 2)]
     # Those that name a conversation are those of the conversation.

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from itertools import chain
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from reme_core.errors import InputError
 from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
 from reme_core.store.change import Change, Close
-from reme_core.store.index import hnsw, postings
+from reme_core.store.index import hnsw, postings, upkeep
 from reme_core.store.relevance import Question
 from reme_core.text.terms import terms
 from reme_core.types import Kind, Status
@@ -291,8 +292,9 @@ async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: Engine
 
 @pytest.mark.parametrize("every_posting", [True, False])
 async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tables(
-    reme: Engine, every_posting: bool
+    reme: Engine, every_posting: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(upkeep, "refresh_statistics", AsyncMock())
     memories, vectors = synthetic.memories(1_000, dimensions=WIDTH)
     await reme.memories.add("w", memories, embeddings=vectors)
     (query, vector), *_ = synthetic.queries(memories, vectors, 1)

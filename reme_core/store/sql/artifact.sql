@@ -2,17 +2,17 @@
 
 -- name: put
 -- In the order of their handles, so that two writers cannot deadlock. One that was erased in part stays as it is.
-insert into reme.artifact (workspace_id, artifact_id, session_id, number, kind, source, content, summary, author)
+insert into reme.artifact (workspace_id, artifact_id, session_id, number, kind, source, content, summary, author, used_at)
 overriding system value
-select w.workspace_id, artifact_id, %(session)s, number, kind, source, content, summary, author
+select w.workspace_id, artifact_id, %(session)s, number, kind, source, content, summary, author, now()
 from reme.workspace w
 cross join jsonb_to_recordset(%(rows)s)
     as given (artifact_id text, number bigint, kind text, source text, content text, summary text, author text)
 where w.workspace_id = %(workspace)s
 order by artifact_id
 on conflict (workspace_id, artifact_id) do update
-set summary = excluded.summary, author = excluded.author, used_at = now()
-where artifact.kind = 'turns' or artifact.used_at < now() - interval '1 day'
+set summary = excluded.summary, author = excluded.author, used_at = excluded.used_at
+where artifact.kind = 'turns' or excluded.used_at - artifact.used_at > interval '1 day' -- Citus takes no now() here
 
 -- name: use
 -- Which of these there are. What a conversation refers to does not expire, and all that left it can be searched; but those

@@ -4,13 +4,20 @@ from reme.message
 where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 
 -- name: keep_former_words
--- The words that a message had before it was edited stay with it.
-update reme.message
-set metadata = metadata || jsonb_build_object('former', coalesce(metadata -> 'former', '[]')
-        || jsonb_build_object('content', content, 'until', now())),
-    tool_calls = %(tool_calls)s::jsonb -> message_id,
-    summarised_at = case when role in ('user', 'assistant') then null else summarised_at end
-where workspace_id = %(workspace)s and message_id = any(%(ids)s)
+-- The words that a message had before it was edited stay with it. They are put together before the update, where Citus takes
+-- no function like now() beside columns.
+with before as materialized (
+    select message_id, metadata || jsonb_build_object('former', coalesce(metadata -> 'former', '[]')
+               || jsonb_build_object('content', content, 'until', now())) as metadata
+    from reme.message
+    where workspace_id = %(workspace)s and message_id = any(%(ids)s)
+)
+update reme.message m
+set metadata = before.metadata,
+    tool_calls = %(tool_calls)s::jsonb -> m.message_id,
+    summarised_at = case when m.role in ('user', 'assistant') then null else m.summarised_at end
+from before
+where m.workspace_id = %(workspace)s and m.message_id = before.message_id
 
 -- name: end_quotes
 -- Memories that are edited messages word for word, and that no other message says: nobody says these words any more.
