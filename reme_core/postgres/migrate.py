@@ -6,6 +6,7 @@ of one, without branches, from `0027`. Development versions had lower numbers; t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -132,9 +133,15 @@ def allow_triggers(connection: Connection) -> None:
     connection.execute("select set_config('citus.enable_unsafe_triggers', 'on', false)")
 
 
+# What ends at a semicolon outside of a function's body, a text and a comment.
+_STATEMENT = re.compile(r"(?:\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[^;])+", re.DOTALL)
+
+
 def run_sql(name: str) -> None:
-    """Run a file of `migrations/sql`, which may have many statements, in the running migration."""
-    migrating_connection().execute(_sql(name))
+    """Run a file of `migrations/sql` in the running migration, statement by statement."""
+    # Citus passes a change of a table on to its nodes with all of the text in which it came.
+    for statement in filter(str.strip, _STATEMENT.findall(_sql(name))):
+        migrating_connection().execute(statement)
 
 
 def _sql(name: str) -> str:
@@ -208,6 +215,8 @@ def _run_alembic(command_name: str, connection: Any, revision: str) -> None:
     values = [search_path(raw)]
     raw.execute("select set_config('reme.workspace', '*', false), set_config('search_path', %s, false)", values)
     allow_triggers(raw)
+    # Else Citus changes no function in a transaction that has changed rows of several shards at once.
+    raw.execute("select set_config('citus.multi_shard_modify_mode', 'sequential', false)")
     config = Config(attributes={"connection": connection})
     # Alembic's configuration takes a single % for a placeholder.
     config.set_main_option("script_location", str(migrations_dir()).replace("%", "%%"))
