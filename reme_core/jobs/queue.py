@@ -20,7 +20,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -29,7 +28,7 @@ from procrastinate import App, JobContext
 from psycopg import AsyncConnection
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
-from reme_core.jobs.told import Job, QueueLoad
+from reme_core.jobs.told import Job, QueueLoad, Summary
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, QueueConnector, Tries, Worker, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
@@ -47,23 +46,6 @@ _TURN_SECONDS = 60.0  # for which a job waits for others of its workspace; the j
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
 _LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The jobs of the conversations that waited for their summary, by their outcome."""
-
-    done: list[Job]
-    """Jobs that succeeded; `error` says which operations were refused, if any."""
-    failed: list[Job]
-    """Jobs that failed; `error` says why. They are tried again later, or were given up (`status` is `failed`)."""
-    waiting: list[Job]
-    """Jobs that nobody took; `needs` says what they wait for."""
-
-    @property
-    def reasons(self) -> str:
-        """Why jobs failed."""
-        return "; ".join(sorted({job.error or "no reason was kept" for job in self.failed}))
 
 
 class Background:

@@ -1,4 +1,4 @@
-"""What the queue tells of its jobs: one of them, and how much waits."""
+"""What the queue tells of its jobs: one of them, how much waits, and what came of a summary."""
 
 from __future__ import annotations
 
@@ -37,3 +37,20 @@ class QueueLoad:
     """How many jobs broke off and run again, now or later."""
     failed: int
     """How many jobs were given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The jobs of the conversations that waited for their summary, by their outcome."""
+
+    done: list[Job]
+    """Jobs that succeeded; `error` says which operations were refused, if any."""
+    failed: list[Job]
+    """Jobs that failed; `error` says why. They are tried again later, or were given up (`status` is `failed`)."""
+    waiting: list[Job]
+    """Jobs that nobody took; `needs` says what they wait for."""
+
+    @property
+    def reasons(self) -> str:
+        """Why jobs failed."""
+        return "; ".join(sorted({job.error or "no reason was kept" for job in self.failed}))

@@ -1,4 +1,4 @@
-"""What a query is searched by: a vector that is centred, the words of the person in a dialogue, and the names in it."""
+"""What a query is searched by: a centred vector, the person's words, the names in it, and whose words it asks for."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ _SPOKEN_LINE: Final = re.compile(
     r"^[^\w<\n]*(?:\w+[ \t]+)?<(?P<marked>[^<>\n]{1,40})>[ \t]*[:：]?(?P<said>.*)$"
     r"|^[ \t]*(?P<plain>[^\W\d][^\s:：]{0,30})[ \t]*[:：](?P<told>.*)$",
     re.MULTILINE,
+)
+# "did you recommend", "you said", "your advice"
+_SPOKEN: Final = re.compile(
+    r"\bdid you (?:\w+ )?(?:recommend|suggest|say|tell|advise|mention|explain|propose|give|list|write|answer)\b"
+    r"|\byou (?:\w+ )?(?:recommended|suggested|said|told|advised|mentioned|explained|gave|listed|wrote|answered)\b"
+    r"|\byour (?:advice|suggestions?|recommendations?|answers?|explanation)\b"
+    r"|[你您].{0,6}?(?:推荐|建议|说|告诉|提到|解释|回答|给)(?:过|了|的)",
+    re.I,
 )
 NAME: Final = r"(?<=[^\W.!?:\"'] )[A-Z][a-z]+"
 """A word with a capital that does not begin a sentence; in Chinese nothing tells a name."""
@@ -74,3 +82,12 @@ def name_terms(query: str) -> list[str]:
     if language_of(query) != "en":
         return []
     return list(dict.fromkeys(term for name in _NAME.findall(query) for term in terms(name, "en")))
+
+
+def asks_what_assistant_said(query: str) -> bool:
+    """Whether a query asks for the words of the assistant that it is put to.
+
+    >>> asks_what_assistant_said("Which film did you recommend?"), asks_what_assistant_said("Can you recommend a film?")
+    (True, False)
+    """
+    return bool(_SPOKEN.search(query))

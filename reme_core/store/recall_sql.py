@@ -23,7 +23,7 @@ from reme_core.store import rows
 from reme_core.store.filters import Filters
 from reme_core.store.index.hnsw import EF_SEARCH
 from reme_core.store.index.postings import Corpus
-from reme_core.store.query import centre, name_terms
+from reme_core.store.query import asks_what_assistant_said, centre, name_terms
 from reme_core.store.relevance import NOTHING, Background, Found, Match, Question
 from reme_core.store.sql import load
 from reme_core.text.terms import terms
@@ -239,25 +239,6 @@ def _time_values(time: AskedTime | None) -> dict[str, Any]:
         "time_weight": TIME_WEIGHTS[asks],
         "told_within": TOLD_WITHIN[asks],
     }
-
-
-# "did you recommend", "you said", "your advice"
-_SPOKEN = re.compile(
-    r"\bdid you (?:\w+ )?(?:recommend|suggest|say|tell|advise|mention|explain|propose|give|list|write|answer)\b"
-    r"|\byou (?:\w+ )?(?:recommended|suggested|said|told|advised|mentioned|explained|gave|listed|wrote|answered)\b"
-    r"|\byour (?:advice|suggestions?|recommendations?|answers?|explanation)\b"
-    r"|[你您].{0,6}?(?:推荐|建议|说|告诉|提到|解释|回答|给)(?:过|了|的)",
-    re.I,
-)
-
-
-def asks_what_assistant_said(query: str) -> bool:
-    """Whether a query asks for the words of the assistant that it is put to.
-
-    >>> asks_what_assistant_said("Which film did you recommend?"), asks_what_assistant_said("Can you recommend a film?")
-    (True, False)
-    """
-    return bool(_SPOKEN.search(query))
 
 
 @lru_cache(maxsize=64)  # a turn asks for memories and for messages with the same words
