@@ -1,0 +1,186 @@
+"""What is given to a memory, in Python: refused by its name before anything is done, or in force."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from reme_core import AsyncReMe, ReMe
+from reme_core.errors import InputError, ReMeError
+from reme_core.settings import ChatSettings, Settings, VectorShares, WorkerSettings
+from reme_core.store.tool_calls import ToolCallResult
+from reme_core.types import Kind, Memory, Message, Source
+
+
+@pytest.fixture
+def reme(settings: Settings) -> Iterator[ReMe]:
+    with ReMe(settings) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda reme: reme.memories.add("w", "Tea.", kind="x"), "kind: Input should be 'observation'"),
+        (lambda reme: reme.memories.add("w", {"content": "Tea."}), "not {'content': 'Tea.'}"),
+        (lambda reme: reme.memories.add("w", ["Tea.", 7]), "not 7"),
+        (lambda reme: reme.memories.add("w", None), "not None"),
+        (
+            lambda reme: reme.memories.update("w", reme.memories.add("w", "Tea.")[0].memory_id, importance=7),
+            "importance",
+        ),
+        (lambda reme: reme.memories.list("w", limit=-1), "not -1 and 0"),
+        (lambda reme: reme.recall(None, "Tea"), "workspace is a text, not None"),
+        (lambda reme: ReMe(databse_url="postgresql://"), "did you mean 'database_url'"),
+        (lambda reme: ReMe(worker={"embeded": False}), "did you mean 'worker.embedded'"),
+        (lambda reme: ReMe(reme.settings, llm={"default": {"modelname": "x"}}), "mean 'llm.default.model_name'"),
+        (lambda reme: ReMe(worker=ChatSettings()), "worker: Input should be a valid dictionary or instance of Worker"),
+        (lambda reme: ReMe("postgresql://me:s3cret@db/agents"), "database_url="),
+        (lambda reme: AsyncReMe("postgresql://me:s3cret@db/agents"), "database_url="),
+        (lambda reme: reme.recall("w", "Tea", now="2026-11-25"), "not '2026-11-25'"),
+        (lambda reme: reme.recall("w", "Tea", timezone="Mars/Crater"), "unknown time zone 'Mars/Crater'"),
+        (lambda reme: reme.recall("w", "Tea", timezone=5), "timezone is a text or None, not 5"),
+        (lambda reme: ReMe(pool_size="x"), "pool_size: Input should be a valid integer"),
+    ],
+)
+def test_a_mistake_of_the_caller_is_an_error_of_ours_that_names_it(
+    reme: ReMe, mistake: Callable[[ReMe], object], told: str
+) -> None:
+    with pytest.raises(ReMeError) as refused:
+        mistake(reme)
+    assert told in str(refused.value) and "s3cret" not in str(refused.value)
+    assert [m.content for m in reme.memories.list("w")] in ([], ["Tea."])
+
+
+WRONG_TYPES: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda reme: reme.messages("w", 5), "session_id is a text, not 5"),
+    (lambda reme: reme.memories.history("w", 5), "memory_id is a text, not 5"),
+    (lambda reme: reme.memories.restore("w", 5), "memory_id is a text, not 5"),
+    (lambda reme: reme.memories.restore("w", "m", number="1"), "number is a whole number or None, not '1'"),
+    (lambda reme: reme.memories.evidence("w", None), "memory_id is a text, not None"),
+    (lambda reme: reme.memories.delete("w", "m", erase="no"), "erase is True or False, not 'no'"),
+    (lambda reme: reme.memories.as_of("w", "blah"), "moment is a datetime, not 'blah'"),
+    (lambda reme: reme.memories.as_of("w", "yesterday"), "moment is a datetime, not 'yesterday'"),
+    (
+        lambda reme: reme.memories.from_source("w", "massage", ["m"]),
+        "kind is 'message' or 'episode' or 'memory', not 'massage'",
+    ),
+    (lambda reme: reme.erase_messages("w", 5), "message_ids is a text or a list of texts, not 5"),
+    (lambda reme: reme.erase_messages("w", [5]), "message_ids is a text or a list of texts, not [5]"),
+    (lambda reme: reme.get_profile("w", subject=5), "subject is a text or None, not 5"),
+    (lambda reme: reme.get_profile("w", user_id=5), "user_id is a text, not 5"),
+    (lambda reme: reme.record("w", {"role": "user", "content": "hi"}, session_id=5), "session_id is a text, not 5"),
+    (lambda reme: reme.recall("w", "Tea", as_of="today"), "as_of is a datetime or None, not 'today'"),
+    (lambda reme: reme.recall("w", "Tea", author=5), "author is a text or None, not 5"),
+    (lambda reme: reme.recall("w", "Tea", limit="5"), "limit is a whole number, not '5'"),
+    (
+        lambda reme: reme.working.fit("w", [{"role": "user", "content": "hi"}], session_id=5, window=1000),
+        "session_id is a text, not 5",
+    ),
+    (lambda reme: reme.working.artifacts("w", 5), "session_id is a text, not 5"),
+    (
+        lambda reme: reme.workspaces.schedule("w", reflect_every_hours="3"),
+        "reflect_every_hours is a number or None, not '3'",
+    ),
+    (lambda reme: reme.background.job("nope"), "job_id is a whole number, not 'nope'"),
+    (lambda reme: reme.background.jobs(statuses="failed"), "statuses is a list of texts or None, not 'failed'"),
+    (lambda reme: reme.tools.guidance("w", "search"), "tool_names is a list of texts, not 'search'"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "told"), WRONG_TYPES)
+def test_an_argument_of_a_wrong_type_is_refused_by_its_name_before_anything_is_done(
+    mistake: Callable[[Any], Any], told: str
+) -> None:
+    nowhere = "postgresql://nobody@localhost:1/nothing"
+    with pytest.raises(InputError) as refused:
+        mistake(ReMe(database_url=nowhere))
+    assert str(refused.value) == told
+    with pytest.raises(InputError) as refused:
+        asyncio.run(mistake(AsyncReMe(database_url=nowhere)))
+    assert str(refused.value) == told
+
+
+def test_arguments_of_like_types_are_taken(reme: ReMe) -> None:
+    (tea,) = reme.memories.add("w", "She drinks tea.", kind=Kind.OBSERVATION)
+    found = reme.recall("w", "tea", min_relevance=0, kind=(Kind.OBSERVATION,), without={"no"})
+    assert [hit.memory.memory_id for hit in found.hits] == [tea.memory_id]
+
+
+def test_what_is_wrong_with_a_read_is_said_without_a_word_of_storing(reme: ReMe) -> None:
+    long = [{"role": "user", "content": "Read it."}, {"role": "tool", "content": "word " * 5_000, "tool_call_id": "c"}]
+    (handle,) = reme.working.fit("w", long, window=1_000).offloaded
+    with pytest.raises(InputError, match="size is how many characters to read, 0 or more; not -1"):
+        reme.working.read("w", handle, size=-1)
+    with pytest.raises(InputError, match="a value does not fit; correct it"):
+        reme.memories.get("w", "m\0")
+
+
+def test_one_id_or_call_is_taken_as_several_are(reme: ReMe) -> None:
+    told = Message(content="Tea.", message_id="m1")
+    reme.record("w", told)
+    (tea,) = reme.memories.add("w", Memory(content="Tea.", sources=[Source(kind="message", id="m1")]))
+    for ids in ("m1", ["m1"]):
+        assert [m.memory_id for m in reme.memories.from_source("w", "message", ids)] == [tea.memory_id]
+    reme.tools.record("w", {"tool_name": "search", "input": {"q": "tea"}, "output": "3 items"})
+    reme.tools.record("w", ToolCallResult(tool_name="search", output="4 items"))
+    assert [(one.tool_name, one.calls) for one in reme.tools.statistics("w")] == [("search", 2)]
+    for wrong in (5, None, "x", ["x"]):
+        with pytest.raises(InputError, match="a call is a ToolCallResult or a dict of its fields, not"):
+            reme.tools.record("w", wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("facade", [ReMe, AsyncReMe])
+@pytest.mark.parametrize("named", [{"embedded": False}, WorkerSettings(embedded=False, concurrency=2)])
+def test_a_section_may_be_given_as_a_keyword(
+    facade: Callable[..., ReMe], named: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REME_WORKER__CONCURRENCY", "2")
+    base = Settings(worker=WorkerSettings(concurrency=2), pool_size=3)
+    for settings, pool_size in ((None, 8), (base, 3)):
+        made = facade(settings, worker=named).settings
+        assert made.worker == WorkerSettings(embedded=False, concurrency=2) and made.pool_size == pool_size
+    assert base.worker.embedded, "the settings that were given stay as they are"
+
+
+@pytest.mark.parametrize("model", [{"model_name": "chatty"}, ChatSettings(model_name="chatty")])
+def test_a_model_given_as_a_keyword_stands_beside_those_of_the_environment(
+    model: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REME_LLM__SMALL__MODEL_NAME", "tiny")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
+    made = ReMe(llm={"default": model}).settings.llm
+    assert {name: (one.model_name, one.api_key.get_secret_value()) for name, one in made.items()} == {
+        "default": ("chatty", "sk-env"),
+        "small": ("tiny", "sk-env"),
+    }
+    assert model in ({"model_name": "chatty"}, ChatSettings(model_name="chatty"))
+
+
+def test_sections_within_sections_change_only_what_is_named(settings: Settings) -> None:
+    settings.recall.vector_share.personal = 0.3
+    given = {"fusion": "rrf", "vector_share": {"task": 0.5}}
+    made = ReMe(settings, recall=given, working={"keep_days": 1.0}).settings
+    assert made.recall.fusion == "rrf" and made.working.keep_days == 1.0
+    assert made.recall.vector_share == VectorShares(personal=0.3, task=0.5)
+
+
+def test_a_section_given_as_a_keyword_is_in_force(settings: Settings) -> None:
+    with ReMe(settings, worker={"embedded": False}, recall={"fusion": "rrf"}, working={"head_tokens": 50}) as reme:
+        reme.record("w", Message(content="Rex is a dog.", session_id="s"), wait=True)
+        assert reme.recall("w", "Rex", kind="conversation").hits
+        assert reme.working.fit("w", [{"role": "user", "content": "Hello."}], window=1_000).messages
+
+
+def test_a_model_that_is_named_and_not_used_is_told(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    named = settings.model_copy(update={"llm": {"default": ChatSettings(model_name="gpt")}})
+    with ReMe(named):
+        pass
+    assert "llm.default names gpt, which is not used: neither a URL nor a key is set" in caplog.text
+    caplog.clear()
+    with ReMe(settings):
+        pass
+    assert not caplog.text
