@@ -203,12 +203,20 @@ class Background:
     async def _wait_for_turn(self, context: JobContext, workspace: str) -> None:
         # Of two that decide on the same memories at once, the second would have to ask the model again. Whoever cannot
         # wait any longer goes on: the store refuses what was decided on memories that have changed.
-        values = {"workspace": workspace, "id": context.job.id}
         patience = time.monotonic() + _TURN_SECONDS
-        while await self._database.fetch(workspace, _SQL["begun_before"], values):
+        while not await self._take_turn(context, workspace):
             if time.monotonic() > patience:
                 return
             await asyncio.sleep(_WAIT_SECONDS)
+
+    async def _take_turn(self, context: JobContext, workspace: str) -> bool:
+        values: dict[str, Any] = {"workspace": workspace, "id": context.job.id}
+        for (last,) in await self._database.fetch(workspace, _SQL["last_turn"], values):
+            values["last"] = last
+            if await self._database.fetch(workspace, _SQL["in_front"], values):
+                return False
+            return bool(await self._database.execute(workspace, _SQL["take_turn"], values))
+        return True  # the workspace has been deleted
 
     async def _note(self, context: JobContext, workspace: str, note: str, *, is_try: bool) -> int:
         """Note something about a job, and tell how many tries it had used up before."""

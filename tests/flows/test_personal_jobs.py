@@ -114,3 +114,22 @@ async def test_the_model_is_asked_once_for_each_conversation_however_many_of_a_w
         summary, _ = await asyncio.gather(with_model.summarise("w"), elsewhere.summarise("w"))
     assert not summary.failed
     assert len(loopback.bodies("/chat/completions")) == 12
+
+
+async def test_a_job_that_becomes_due_while_a_younger_one_runs_begins_after_it(
+    with_model: Engine, loopback: Loopback
+) -> None:
+    for number in range(2):
+        await with_model.record("w", [Message(content=f"{TOLD} {number}", session_id=f"s{number}")])
+    older, younger = sorted(job.id for job in await with_model.background.jobs())
+    due = "update procrastinate_jobs set scheduled_at = now() + %s * interval '1 hour' where id = %s returning id"
+    await with_model.database.execute_anywhere(due, [1, older])
+    await with_model.database.execute_anywhere(due, [0, younger])
+    loopback.chat({"operations": [{"op": "add", "evidence": [1], "statement": "Ada lives in Hull", "value": "Hull"}]})
+    loopback.latency = 1.0
+    async with Engine(with_model.database.settings) as elsewhere:
+        with_model.background.start()
+        while not loopback.requests:
+            await asyncio.sleep(0.05)
+        await elsewhere.summarise("w")
+    assert [request.beside for request in loopback.requests] == [1, 1]

@@ -1,0 +1,1 @@
+alter table reme.workspace drop column turn_job_id;
