@@ -1,1 +1,1 @@
-alter table reme.workspace drop column turn_job_id;
+drop function reme.fetch_job;

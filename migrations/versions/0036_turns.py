@@ -1,4 +1,4 @@
-"""Jobs of a workspace take turns: which of them has its turn stands in the workspace's row."""
+"""Jobs: one of a workspace is under way at a time, and the others take no place of a worker."""
 
 from reme_core.postgres.migrate import run_sql
 

@@ -4,8 +4,8 @@ A job is queued in the transaction that stores the messages: so there is a job i
 names a workspace and a conversation and nothing else; when it runs, it reads from the tables what is to do. So a job
 that runs twice, for example after its worker was killed, finds nothing left to do.
 
-The queue is procrastinate's: workers on any number of machines, one job of a conversation at a time, retries with
-growing pauses. A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on
+The queue is procrastinate's: workers on any number of machines, one job of a workspace at a time, retries with growing
+pauses. A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on
 waiting.
 
 If a process with a chat model has queued a job, the job needs a chat model. Processes without one leave it alone and
@@ -24,12 +24,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from procrastinate import App, JobContext
+from procrastinate import JobContext
 from psycopg import AsyncConnection
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
 from reme_core.jobs.told import Job, QueueLoad, Summary
-from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, QueueConnector, Tries, Worker, translating_queue_errors
+from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, Tries, Worker, make_app, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
 from reme_core.settings.sections import MAX_HOURS
@@ -42,7 +42,6 @@ log = logging.getLogger(__name__)
 _SQL = load("queue.sql")
 _NO_TRIES = (DatabaseUnavailableError, ConflictError)  # failures that no job is to blame for
 _WAIT_SECONDS = 0.05  # between two looks at jobs that other workers are doing
-_TURN_SECONDS = 60.0  # for which a job waits for others of its workspace; the jobs of a dead worker are over by then
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
 _LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
@@ -79,7 +78,7 @@ class Background:
         self._reflect = reflect
         self._learn = learn
         self._embed = embed
-        self._app = App(connector=QueueConnector(database))
+        self._app = make_app(database)
         self._queues = [QUEUE, CHAT_QUEUE] if has_chat else [QUEUE]
         self._left_alone = False
         self._forgot_at = float("-inf")
@@ -127,9 +126,8 @@ class Background:
     async def _defer(
         self, task: Any, lock: str, seconds: float, conn: AsyncConnection[Any] | None, **args: str
     ) -> None:
-        # One job of each lock runs at a time. The lock is that of a conversation, not of the workspace, where one
-        # conversation that fails would hold up all others. If two jobs of a workspace decide on the same memories, the
-        # store refuses the second (`Change.expected_version`).
+        # One job of a workspace runs at a time (`reme.fetch_job`). The lock is that of a conversation, not of the
+        # workspace, where one conversation that waits to be tried again would hold up all others.
         # procrastinate's queueing lock would allow only one waiting job. But then a job that has to run again, after an
         # error or after its worker died, could not go back into the queue while another one waits. So our statements
         # look for a waiting job themselves.
@@ -141,11 +139,11 @@ class Background:
             await task.configure(**options).defer_async(**args)
 
     async def _run_summary(self, context: JobContext, workspace: str, session_id: str) -> None:
-        async with self._in_turn(context, workspace):
+        async with self._note_failure(context, workspace):
             await self._summarise_waiting(context, workspace, session_id)
 
     async def _run_catch_up(self, context: JobContext, workspace: str) -> None:
-        async with self._in_turn(context, workspace):
+        async with self._note_failure(context, workspace):
             await self._database.execute(workspace, _SQL["reopen_quoted"], {"workspace": workspace})
             await self._summarise_waiting(context, workspace, None)
 
@@ -170,23 +168,22 @@ class Background:
         return waiting[0].message_id if waiting else None
 
     async def _run_reflection(self, context: JobContext, workspace: str) -> None:
-        async with self._in_turn(context, workspace):
+        async with self._note_failure(context, workspace):
             await self._reflect(workspace)
             await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace})
 
     async def _run_learning(self, context: JobContext, workspace: str) -> None:
-        async with self._in_turn(context, workspace):
+        async with self._note_failure(context, workspace):
             await self._learn(workspace)
 
     @contextlib.asynccontextmanager
-    async def _in_turn(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
-        """Run a job after those of its workspace that began before it; if it fails, note why, for `reme jobs`.
+    async def _note_failure(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
+        """Run a job; if it fails, note why, for `reme jobs`.
 
         The error is raised again, and the queue tries again.
         """
         self._worker.take_on()
         try:
-            await self._wait_for_turn(context, workspace)
             yield
         except Exception as error:  # a job may fail of anything
             is_ours = isinstance(error, ReMeError)
@@ -199,24 +196,6 @@ class Background:
                     tried = f"try {before + 1} of {self._settings.max_attempts + 1}"
                     log.warning("job %s failed (%s): %s", context.job.id, tried, why, exc_info=not is_ours)
             raise
-
-    async def _wait_for_turn(self, context: JobContext, workspace: str) -> None:
-        # Of two that decide on the same memories at once, the second would have to ask the model again. Whoever cannot
-        # wait any longer goes on: the store refuses what was decided on memories that have changed.
-        patience = time.monotonic() + _TURN_SECONDS
-        while not await self._take_turn(context, workspace):
-            if time.monotonic() > patience:
-                return
-            await asyncio.sleep(_WAIT_SECONDS)
-
-    async def _take_turn(self, context: JobContext, workspace: str) -> bool:
-        values: dict[str, Any] = {"workspace": workspace, "id": context.job.id}
-        for (last,) in await self._database.fetch(workspace, _SQL["last_turn"], values):
-            values["last"] = last
-            if await self._database.fetch(workspace, _SQL["in_front"], values):
-                return False
-            return bool(await self._database.execute(workspace, _SQL["take_turn"], values))
-        return True  # the workspace has been deleted
 
     async def _note(self, context: JobContext, workspace: str, note: str, *, is_try: bool) -> int:
         """Note something about a job, and tell how many tries it had used up before."""

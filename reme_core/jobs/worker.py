@@ -18,6 +18,7 @@ from procrastinate import App, BaseRetryStrategy, PsycopgConnector, RetryDecisio
 from procrastinate.connector import Notify
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job as QueueJob
+from procrastinate.manager import JobManager
 from procrastinate.worker import Worker as QueueWorker
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg_pool import AsyncConnectionPool
@@ -84,12 +85,35 @@ class QueueConnector(PsycopgConnector):
             await asyncio.sleep(_POLL_SECONDS)
 
 
+class _Jobs(JobManager):
+    """procrastinate's manager of jobs, which fetches one job of a workspace at a time."""
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> QueueJob | None:
+        """The next job that is due, which is under way now; None if there is none."""
+        fetch = "select * from reme.fetch_job(%(queues)s::text[], %(worker)s)"
+        rows = await self.connector.execute_query_all_async(fetch, queues=list(queues or []), worker=worker_id)
+        return QueueJob.from_row(rows[0]) if rows else None
+
+
+def make_app(database: Database) -> App:
+    """Procrastinate's app for the queue of a database."""
+    app = App(connector=QueueConnector(database))
+    app.job_manager = _Jobs(app.connector)
+    return app
+
+
 class _QueueWorker(QueueWorker):
     """procrastinate's worker, in which a heartbeat that fails is not the last one, and the end of a job is noted.
 
     Without heartbeats, others would take it for dead and run its jobs a second time. And nobody gives back to the queue
     what a living worker seems to be doing: such a job would hold up its conversation for ever.
     """
+
+    async def _fetch_and_process_jobs(self) -> None:
+        await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]
+        while not self.wait and self._running_jobs and not self._stop_event.is_set():
+            await asyncio.wait(self._running_jobs, return_when=asyncio.FIRST_COMPLETED)
+            await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]  # others of its workspace are due
 
     async def _update_heartbeat(self) -> None:
         while True:
@@ -111,6 +135,7 @@ class _QueueWorker(QueueWorker):
                     raise
                 log.warning("the end of job %s could not be noted, and is tried again: %s", job.id, error)
             else:
+                self._new_job_event.set()  # others of its workspace may be due
                 return
             await asyncio.sleep(pause)
             may_be_noted, pause = True, min(2 * pause, _LONGEST_PAUSE_SECONDS)

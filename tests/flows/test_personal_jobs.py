@@ -133,3 +133,16 @@ async def test_a_job_that_becomes_due_while_a_younger_one_runs_begins_after_it(
             await asyncio.sleep(0.05)
         await elsewhere.summarise("w")
     assert [request.beside for request in loopback.requests] == [1, 1]
+
+
+async def test_the_conversations_of_one_workspace_take_no_places_from_others(
+    with_model: Engine, loopback: Loopback
+) -> None:
+    for number in range(5):
+        await with_model.record("w", [Message(content=f"{TOLD} {number}", session_id=f"s{number}")])
+    await with_model.record("other", [Message(content=f"{TOLD} elsewhere", session_id="s")])
+    loopback.chat({"operations": []})
+    loopback.latency = 0.5
+    await with_model.background.drain()  # with four places
+    asked = ["elsewhere" in str(body) for body in loopback.bodies("/chat/completions")]
+    assert asked.index(True) < 2

@@ -19,20 +19,6 @@ where (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
   and (status = 'doing'
        or status = 'todo' and queue_name = any(%(queues)s) and (scheduled_at is null or scheduled_at <= now()))
 
--- name: last_turn
-select turn_job_id from reme.workspace where workspace_id = %(workspace)s
-
--- name: in_front
--- The job that has its turn, or one that began to wait for it before this one.
-select id from procrastinate_jobs
-where status = 'doing' and args ->> 'workspace' = %(workspace)s and (id < %(id)s or id = %(last)s and id <> %(id)s)
-limit 1
-
--- name: take_turn
-update reme.workspace set turn_job_id = %(id)s
-where workspace_id = %(workspace)s and turn_job_id is not distinct from %(last)s
-returning turn_job_id
-
 -- name: jobs
 -- The event of a schedule carries the time it is scheduled for; the others, when they happened.
 select j.id, replace(j.task_name, 'reme.', ''), j.status::text, coalesce(j.args ->> 'workspace', ''),
