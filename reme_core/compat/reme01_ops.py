@@ -34,7 +34,7 @@ async def set_query(state: RetrievalState, deps: Deps, *, timestamp: int | None 
 
 @op(
     reads={"hits", "search_query", "token_budget"},
-    uses={"time_ranges", "user_name", "as_of", "held_at", "timezone"},
+    uses={"time_ranges", "user_name", "as_of", "held_at", "now", "timezone"},
     writes={"hits", "answer"},
 )
 async def fuse_rerank(

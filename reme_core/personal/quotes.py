@@ -198,7 +198,7 @@ def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Me
     message, zone = piece.message, deps.settings.timezone
     content = f"{earlier.content} {words_of(piece, deps)}" if earlier else words_of(piece, deps)
     times = [{"text": w.text, **w.range.model_dump(mode="json")} for w in times_of(piece.text, message.sent_at, zone)]
-    holds = validity(piece.text, message.sent_at, zone)
+    holds = validity(piece.text, message.sent_at, zone, of_wish=piece.kind == Kind.INSTRUCTION)
     return Memory(
         memory_id=stable_id("quoted", subject, content, message.message_id, str(message.metadata.get("former", ""))),
         kind=piece.kind,

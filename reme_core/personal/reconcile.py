@@ -185,7 +185,8 @@ class Reconciliation:
         """When it holds: by the bounds that the model names, else by those of its own words."""
         since, until = self._bounds(item)
         if since is None and until is None:
-            return validity(item.statement, _time_said(item.evidence), self.timezone)
+            wish = _KINDS.get(item.operation.kind) == Kind.INSTRUCTION
+            return validity(item.statement, _time_said(item.evidence), self.timezone, of_wish=wish)
         start = since.start if since else None
         end = until.end if until else since.end if since and item.operation.kind == "event" else None
         return TimeRange(start=start, end=end) if not (start and end and start > end) else TimeRange()

@@ -82,7 +82,7 @@ async def recall_personal(
 
 @op(
     reads={"hits", "search_query", "token_budget"},
-    uses={"user_name", "as_of", "held_at", "timezone", "recalls"},
+    uses={"user_name", "as_of", "held_at", "now", "timezone", "recalls"},
     writes={"answer"},
 )
 async def write_note(state: RetrievalState, deps: Deps) -> None:
@@ -90,7 +90,7 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
     workspace, query, log = state.workspace_id, state.search_query, deps.log_writer
     about = state.user_name or None
     profile = await get_profile(
-        deps.memories, workspace, subject=about, as_of=state.as_of, held_at=state.held_at, **state.scope
+        deps.memories, workspace, subject=about, as_of=state.as_of, held_at=state.held_at, now=state.now, **state.scope
     )
     speech, zone = language(deps.language, [Message(content=query)]), askers_zone(state, deps)
     note = render(state.hits, state.token_budget, speech, standing=profile.memories, timezone=zone)

@@ -168,8 +168,10 @@ def _statement(memory: Memory, language: Language, zone: tzinfo) -> str:
     # What somebody said is quoted; what a model read from it stands as a sentence.
     if memory.metadata.get("mode") == "quoted" and memory.observed_at:
         speaker = f", {shown_name(memory.author)}" if memory.author.lower() not in ("", "user", "human") else ""
-        return f"{_long_date(memory.observed_at.astimezone(zone).date(), language)}{speaker}: “{text}”"
-    when = _when(memory, language, zone)
+        text = f"{_long_date(memory.observed_at.astimezone(zone).date(), language)}{speaker}: “{text}”"
+        when = _DATES[language]["until"].format(until=_last_day(memory, zone)) if memory.valid_until else ""
+    else:
+        when = _when(memory, language, zone)
     return f"{text} ({when})" if when else text
 
 
@@ -177,8 +179,7 @@ def _when(memory: Memory, language: Language, zone: tzinfo) -> str:
     """When a memory holds, if its words do not tell that, and when it was said, if that was on another day."""
     words = _DATES[language]
     said, since = _day(memory.observed_at, zone), _day(memory.valid_from, zone)
-    # `valid_until` is the first moment at which it holds no more: what ends at midnight held until the day before.
-    until = _day(memory.valid_until and memory.valid_until - timedelta(microseconds=1), zone)
+    until = _last_day(memory, zone)
     # A date of the same year in the words is taken for the date since which it holds.
     told = since is not None and since != said and f"{since:%Y}" in memory.content
     from_then = None if told or since == said else since
@@ -202,6 +203,11 @@ def _long_date(day: date, language: Language) -> str:
 
 def _time_of(memory: Memory) -> datetime:
     return memory.observed_at or memory.created_at
+
+
+def _last_day(memory: Memory, zone: tzinfo) -> date | None:
+    # `valid_until` is the first moment at which it holds no more: what ends at midnight held until the day before.
+    return _day(memory.valid_until and memory.valid_until - timedelta(microseconds=1), zone)
 
 
 def _day(moment: datetime | None, zone: tzinfo) -> date | None:

@@ -22,7 +22,8 @@ from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 
 _ON_MEMORY = load("filter.sql") | load("memory_filter.sql")
 _ON_MESSAGE = load("filter.sql") | load("message_filter.sql")
-_AS_THEY_ARE = ("subject", "content", "as_of", "held_at", "min_stored_score", "author", "session_id", *SCOPES)
+_MOMENTS = ("as_of", "held_at", "not_over_at")
+_AS_THEY_ARE = ("subject", "content", *_MOMENTS, "min_stored_score", "author", "session_id", *SCOPES)
 
 
 class FilterOptions(TypedDict, total=False):
@@ -62,7 +63,8 @@ class FilterOptions(TypedDict, total=False):
 class Filters:
     """Which memories or messages to look at: only those of `kinds` and `ids`; for the rest see `FilterOptions`.
 
-    `content` is the whole text of a memory, word for word; messages are not looked up by it.
+    `content` is the whole text of a memory, word for word; messages are not looked up by it. What has ended by
+    `not_over_at` is left out.
     """
 
     kinds: Sequence[str] = ()
@@ -73,6 +75,7 @@ class Filters:
     happened: TimeRange | None = None
     as_of: datetime | None = None
     held_at: datetime | None = None
+    not_over_at: datetime | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     min_stored_score: float | None = None
     author: str | None = None

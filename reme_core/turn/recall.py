@@ -19,14 +19,13 @@ from reme_core.prompts.note import Note, is_quoted, render, why_missing
 from reme_core.prompts.transcript import person_of
 from reme_core.spool.waiting import sanitise
 from reme_core.store.filters import FilterOptions, Filters
+from reme_core.store.profile import STANDING_KINDS, standing_memories
 from reme_core.store.relevance import Question
 from reme_core.text.redact import redact
 from reme_core.text.terms import language_of
 from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of, names_in
 
-STANDING_KINDS: Final = (Kind.INSTRUCTION, Kind.PROFILE)
-"""The kinds of standing memories, which every note has, because recall seldom finds a standing wish."""
 FILTERS: Final = frozenset(
     ("subject", "author", "session_id", "metadata", "min_stored_score", "known", "happened", "as_of", "held_at")
 ).union(SCOPES)
@@ -59,7 +58,6 @@ class TurnRecall:
         self._filters = filters
         self._messages = Filters.of(kind=[kind for kind in self._kinds if kind == Kind.CONVERSATION], **filters)
         self._memories = Filters.of(kind=[kind for kind in self._kinds if kind != Kind.CONVERSATION], **filters)
-        self._standing = replace(self._memories, kinds=STANDING_KINDS)
 
     def about(self, person: str) -> TurnRecall:
         """The same for one person: memories about them, and messages by them or the assistant."""
@@ -82,7 +80,7 @@ class TurnRecall:
         # With the vectors at hand, all statements go out at once: first that of the messages, which takes longest.
         found, standing = await asyncio.gather(
             asyncio.gather(*(answer([one]) for one in questions)),
-            engine.memories.list(workspace, self._standing, limit=MOST_STANDING),
+            standing_memories(engine.memories, workspace, self._memories, limit=MOST_STANDING),
         )
         messages = [told for one, told in zip(questions, found, strict=True) if one.filters.of_messages]
         memories = [told for one, told in zip(questions, found, strict=True) if not one.filters.of_messages]

@@ -327,6 +327,35 @@ async def test_what_is_said_to_end_ends(reme: Engine) -> None:
     assert found.metadata["memory_list"] == []
 
 
+@pytest.mark.parametrize("said", ["Please always answer in French until Friday.", "周五之前请一直用法语回答我"])
+async def test_a_wish_stands_until_it_ends(reme: Engine, said: str) -> None:
+    await summarise(reme, turn(said, "2024-05-08"))  # a Wednesday
+    asked = {"workspace_id": "w", "query": "How far is the moon?"}
+    config = {"op.recall_personal.params.messages": 0}
+    for day, stands in (("2024-05-09", True), ("2024-05-11", False)):
+        for moment in ("now", "held_at"):
+            found = await reme.execute(
+                "retrieve_personal_memory", **asked, **{moment: f"{day}T12:00:00Z"}, config=config
+            )
+            assert [m["content"] for m in found.metadata["profile"]] == ([said] if stands else []), moment
+            assert ("until 2024-05-" in found.answer) or moment == "held_at", "elsewhere it is told with its end"
+    assert not await reme.get_profile("w")
+
+
+async def test_a_wish_that_names_a_past_limit_does_not_end(reme: Engine) -> None:
+    await summarise(reme, turn("From now on never suggest films from before 1990."))
+    assert [m.valid_until for m in (await reme.get_profile("w")).instructions] == [None]
+
+
+async def test_a_day_ends_where_the_asker_is(reme: Engine) -> None:
+    wish = Memory(kind=Kind.INSTRUCTION, content="Answer in French.", valid_until=datetime(2024, 5, 10, 22, tzinfo=UTC))
+    await reme.memories.add("w", wish)
+    asked = {"workspace_id": "w", "query": "How far is the moon?"}
+    for moment, stands in (("2024-05-10T23:59:00+02:00", True), ("2024-05-11T00:00:00+02:00", False)):
+        found = await reme.execute("retrieve_personal_memory", **asked, now=moment)
+        assert bool(found.metadata["profile"]) is stands
+
+
 async def test_messages_that_wait_in_the_store_are_summarised_without_being_posted(reme: Engine, flow: Flow) -> None:
     told = [Message(content=f"My sister {name} lives in Hull", session_id=name) for name in ("Ada", "Eva")]
     await reme.record("w", told)

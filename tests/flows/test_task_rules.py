@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.flows.drafts import RULES
+from reme_core.types import Kind, Memory
 from tests.flows.attempts import ASKED, BOOKED, CANCELLED, NOT_BOOKED, attempt, calls, says, user
 
 Flow = Any
@@ -201,3 +203,15 @@ async def test_the_simple_comparison_groups_by_task(reme: Engine, flow: Flow) ->
     state = await flow(reme, "summary_task_memory_comparative", workspace_id="w", trajectories=trajectories)
     (memory,) = state.memories
     assert memory.subject == "flight"
+
+
+@pytest.mark.parametrize("name", ["retrieve_task_memory", "retrieve_task_memory_simple"])
+async def test_a_lesson_that_is_over_is_not_given(reme: Engine, name: str) -> None:
+    lessons = [
+        Memory(kind=Kind.TASK, when_to_use="Booking a flight", content=f"Use {name}.", valid_until=until)
+        for name, until in (("Kite", datetime(2024, 5, 1, tzinfo=UTC)), ("Lark", datetime(2024, 7, 1, tzinfo=UTC)))
+    ]
+    await reme.memories.add("w", lessons)
+    for day, given in (("2024-04-30", {"Kite", "Lark"}), ("2024-05-01", {"Lark"}), ("2024-07-01", set())):
+        found = await reme.execute(name, workspace_id="w", query="book a flight", now=f"{day}T00:00:00Z")
+        assert {word for word in ("Kite", "Lark") if word in found.answer} == given

@@ -16,7 +16,7 @@ from reme_core import AsyncReMe, ReMe
 from reme_core.errors import InputError
 from reme_core.settings import Settings
 from reme_core.turn import NOTE_METADATA, TurnMemory
-from reme_core.types import Kind, Message, ToolCall
+from reme_core.types import Kind, Memory, Message, ToolCall
 from tests.integrations.inside import stored
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
@@ -119,6 +119,20 @@ async def test_standing_memories_are_given_whatever_is_asked(reme: AsyncReMe) ->
         note = await TurnMemory(reme, "alice", kinds=kinds).begin("How far is the moon?")
         assert "Answer in rhyme." in note.text
         assert [memory.kind for memory in note.standing] == [Kind.INSTRUCTION]
+
+
+async def test_what_is_over_or_a_wish_for_later_does_not_stand(reme: AsyncReMe) -> None:
+    now, day = datetime.now(UTC), timedelta(days=1)
+    spans = {"over": (None, now - day), "later": (now + day, None), "now": (now - day, now + day)}
+    for kind in (Kind.INSTRUCTION, Kind.PROFILE):
+        memories = [
+            Memory(kind=kind, content=f"{kind} {name}", valid_from=since, valid_until=until)
+            for name, (since, until) in spans.items()
+        ]
+        await reme.memories.add("alice", memories)
+    note = await TurnMemory(reme, "alice").begin("How far is the moon?")
+    assert {memory.content for memory in note.standing} == {"instruction now", "profile now", "profile later"}
+    assert f"profile later (since {now + day:%Y-%m-%d})" in note.text and "over" not in note.text
 
 
 async def test_nothing_crosses_workspaces(reme: AsyncReMe) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from reme_core.errors import ConfigurationError, ModelAnswerError
@@ -35,7 +36,7 @@ _SAVE = Tool(
 _TOOLS = {tool.name: tool for tool in (_SEARCH, _SAVE)}
 
 
-@op(reads={"query", "messages", "top_k"}, writes={"answer", "transcript"})
+@op(reads={"query", "messages", "top_k"}, uses={"now"}, writes={"answer", "transcript"})
 async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> None:
     """Answer the query in a loop of thinking, searching the memory and saving to it.
 
@@ -80,7 +81,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
     if not all(value.strip() for value in values.values()):
         return "Error: a required field is empty."
     if call.name == _SEARCH.name:
-        filters = Filters.of(kind="task", **state.scope)
+        filters = replace(Filters.of(kind="task", **state.scope), not_over_at=state.now or deps.now())
         found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
         speech = language(deps.language, [Message(role="user", content=state.query)])
         return fence(numbered_list(found.memories, speech), NOTE) if found else "Nothing was found."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from pydantic import BaseModel, Field
@@ -59,11 +60,11 @@ def _join_last(messages: Sequence[Message]) -> str:
     return "\n".join(said[-_LAST_MESSAGES:])
 
 
-@op(reads={"search_query", "top_k"}, uses={"min_relevance"}, writes={"hits", "retrieval_id"})
+@op(reads={"search_query", "top_k"}, uses={"min_relevance", "now"}, writes={"hits", "retrieval_id"})
 async def recall(
     state: RetrievalState, deps: Deps, *, kind: str = "task", candidates: int = 0, threshold_score: float | None = None
 ) -> None:
-    """Find the memories that fit the search query.
+    """Find the memories that fit the search query and are not over.
 
     Args:
         kind: A kind, or a family of kinds: `task`, `personal`, `tool`.
@@ -73,7 +74,7 @@ async def recall(
     found = await deps.recall(
         state.workspace_id,
         state.search_query,
-        Filters.of(kind=kind, **state.scope),
+        replace(Filters.of(kind=kind, **state.scope), not_over_at=state.now or deps.now()),
         limit=max(state.top_k, candidates),
         min_relevance=state.min_relevance,
         flow=deps.flow,

@@ -19,6 +19,10 @@ m.recorded_at <= %(as_of)s and (m.expired_at is null or m.expired_at > %(as_of)s
 -- name: held_at
 m.valid_during @> %(held_at)s
 
+-- name: not_over_at
+-- What holds without an end never is; what lies ahead is not over either.
+(upper_inf(m.valid_during) or upper(m.valid_during) > %(not_over_at)s)
+
 -- name: happened
 -- What is dated must overlap the range; what holds since ever counts by when it was said.
 case when m.valid_during = '(,)' then coalesce(m.observed_at, m.created_at) <@ %(happened)s::tstzrange

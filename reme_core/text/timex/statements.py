@@ -57,10 +57,10 @@ def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str) -
     return found
 
 
-def validity(text: str, sent_at: datetime, timezone: str) -> TimeRange:
+def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = False) -> TimeRange:
     """The time for which a statement says that it holds; open if the statement names no such time, or several.
 
-    A single day ("moved on Sunday") bounds nothing.
+    A single day ("moved on Sunday") bounds nothing. A wish is not over when it is made: "no films from before 1990".
 
     >>> validity("takes Jardiance since Friday", datetime(2024, 3, 6), "UTC").start.date().isoformat()
     '2024-03-01'
@@ -68,7 +68,8 @@ def validity(text: str, sent_at: datetime, timezone: str) -> TimeRange:
     plain = _UNTIL.sub(r"until \1", text)
     spans = _spans(plain, sent_at, timezone)
     bounds = [w for w in _times_of(plain, spans, sent_at, timezone) if not (w.range.start and w.range.end)]
-    return (bounds + spans)[0].range if len(bounds + spans) == 1 else TimeRange()
+    found = (bounds + spans)[0].range if len(bounds + spans) == 1 else TimeRange()
+    return TimeRange() if of_wish and found.end and found.end <= sent_at else found
 
 
 def with_dates(statement: str, sent_at: datetime, timezone: str) -> str:
@@ -195,7 +196,7 @@ _VAGUE: Final = regex(
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = regex(
     rf"\b(?:last(?! \w+day (?:of|in)\b)|past|previous|ago|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
-    r"|[上下昨明今本这那去]|(?<![号日][之以])(?<!最)[前后]|以来|起|从(?!.*到)",
+    r"|[上下昨明今本这那去]|(?<!最)(?<![号日一二三四五六][之以])(?<![号一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
 _OPENS: Final = regex(r"\b(?:after|from)\b|[之以]?后$|从|起|开始", re.IGNORECASE)

@@ -132,6 +132,12 @@ def test_a_note_says_since_when_a_memory_holds_and_when_it_was_said(values: dict
         assert "(" not in render([hit("He lives in Porto.")], 500).text
 
 
+def test_a_quote_that_has_an_end_is_told_with_it() -> None:
+    until = {"valid_until": datetime(2024, 9, 1, tzinfo=UTC), "metadata": {"mode": "quoted"}}
+    text = render([hit("I am in Porto.", observed_at=AUGUST, **until)], 500).text
+    assert "- on 19 August 2024: “I am in Porto.” (until 2024-08-31)" in text
+
+
 def test_a_date_that_the_memory_names_is_not_repeated() -> None:
     moved = hit("He moved in March (2024-03).", observed_at=AUGUST, valid_from=MARCH)
     assert "- He moved in March (2024-03). (said 2024-08-19)" in render([moved], 500).text

@@ -75,6 +75,9 @@ def test_vague_times_habits_and_anchors_are_not_placed(said: str) -> None:
         ("I work there since May 3", "2023-05-03", None),
         ("I'm on leave till Friday 5 April", None, "2024-04-06"),
         ("5月3号之前我都在休假", None, "2024-05-03"),
+        ("5月3号前我都在休假", None, "2024-05-03"),
+        ("周五之前我都在休假", None, "2024-03-08"),
+        ("周五前我都在休假", None, "2024-03-08"),
         ("here since 2019, and there since 2020", None, None),
     ],
 )
