@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Literal
 
-from reme_core.text.forgetting import POLITE, erases, parts_by_wish, topic_to_forget
+from reme_core.text.forgetting import POLITE, ends_in_memory, erases, parts_by_wish, topic_to_forget
 from reme_core.text.regex import regex
 from reme_core.text.voice import own_sentences
 from reme_core.text.wishes import is_standing_wish
@@ -45,8 +45,9 @@ def command_of(sentence: str) -> Command | None:
     if topic := topic_to_forget(text):
         if not erases(text.replace(topic, " ")):
             return Command("forget", topic)
-        # What is erased does not come back, and behind a comma may stand what has nothing to do with it.
-        return Command("erase", topic.partition(",")[0].strip())
+        # What is erased does not come back, and behind a comma may stand what has nothing to do with it; but not in
+        # "delete my salary, address and phone from your memory".
+        return Command("erase", topic if ends_in_memory(text, topic) else topic.partition(",")[0].strip())
     if _REMEMBER.search(text):
         return Command("instruct" if _BEHAVIOUR.search(text) or is_standing_wish(text) else "remember")
     return Command("instruct") if is_standing_wish(text) else None

@@ -11,8 +11,10 @@ from reme_core.text.chinese import simplify
 from reme_core.text.regex import regex
 from reme_core.text.terms import terms
 
+# "Hey assistant:" and 你好，助手： call the assistant. Without a greeting it is a line of a dialogue: "Therapist: forget …".
+_CALL: Final = r"(?:^(?:hey|hi|hello|dear|[嘿嗨喂]|[你您]好)[,，]?\s*\w+(?: \w+)?\s?[:,：，]\s*)"
 # A command begins a sentence, or stands behind a comma or a word of politeness: "so, please forget …", 麻烦你忘掉….
-POLITE: Final = r"(?:^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那(?![个些件])|对了|千万)[你您，]?|\s(?=[\u4e00-\u9fff]))"
+POLITE: Final = rf"(?:{_CALL}|^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那(?![个些件])|对了|千万)[你您，]?|\s(?=[\u4e00-\u9fff]))"
 
 
 def topic_to_forget(sentence: str) -> str:
@@ -63,6 +65,10 @@ def _wish_in(sentence: str) -> tuple[int, int, str] | None:
                 continue  # 请删掉我的地址 has its topic behind the verb
             following = _NEXT_CLAUSE.search(sentence, start, end)
             end = following.start() if following else end
+            before = text[: match.start()].strip(_AROUND)
+            later = _FROM_NOW_ON.fullmatch(before) or _FROM_NOW_ON.search(text, match.start(), end)
+            if later and not _DROPS.search(match[0]):
+                return None
             topic = _PLACE_BEHIND.sub("", sentence[start:end]).strip()
             if not terms(topic) or _NO_TOPIC.fullmatch(topic):
                 return None
@@ -73,6 +79,11 @@ def _wish_in(sentence: str) -> tuple[int, int, str] | None:
 def erases(text: str) -> bool:
     """Whether a text asks to delete something, rather than to forget it."""
     return bool(_ERASES.search(text))
+
+
+def ends_in_memory(sentence: str, topic: str) -> bool:
+    """Whether a sentence says behind all of a topic that it is to leave the memory: "from your notes"."""
+    return bool(_PLACE_BEHIND.match(sentence.partition(topic)[2]))
 
 
 def names_topic(topic: str, text: str) -> bool:
@@ -89,7 +100,7 @@ def names_topic(topic: str, text: str) -> bool:
     (True, False)
     """
     there = _words(text)
-    plain = _BESIDES.sub(" ", simplify(topic))
+    plain = _LAST_ZH.sub(r"\1、", _BESIDES.sub(" ", simplify(topic)))
     things = {plain, *(thing for thing in _LIST.split(plain) if len(thing.split()) <= _LISTED)}
     return any(_stands_in(_words(thing), there) for thing in things)
 
@@ -131,6 +142,8 @@ _CITED: Final = regex(
 _SAYS: Final = regex(r"(?:[a-z]['a-z]*\W+){2}[a-z]|[\u4e00-\u9fff]{4}", re.IGNORECASE)
 _SAYS_ZH: Final = regex(r"[\u4e00-\u9fff]{4}")
 _LIST: Final = regex(r"[,;/、，；]|\band\b")
+# 工资、地址和电话; without 、 two people may have one matter: 小王和小丽吵架.
+_LAST_ZH: Final = regex(r"(、[^、和与及]+)(?:和|与|以?及)(?=[^、]{2,}$)")
 # A part of a list with more words is hardly a thing; it is a clause that follows the list.
 _LISTED: Final = 4
 # Words of a topic that name nothing: "that I told you", "stuff", "any more".
@@ -141,6 +154,14 @@ _BESIDES: Final = regex(
     r"|^(?:还有|另外|再有)?(?:帮我)?(?:把|将)?|我?(?:之前|以前|刚才|上次)?(?:说|讲|提)过?的?|数字|信息|细节",
     re.IGNORECASE,
 )
+# "Forget my coat, it's at the office": a thing that lies somewhere is left there, not in the memory.
+_LEFT: Final = (
+    r"(?![^.!?;]*\b(?:it|they|them)(?:'s|'re| is| are)?(?: \w+ly| still| just| already)? "
+    r"(?:at|in|on|under|behind|near|with|here|there)\b)"
+)
+# "my salary, address and phone": things of one or two words, up to the end of the clause.
+_ONE: Final = r"\s*(?!(?:i|we|you|u|it|he|she|they)\b)(?:(?:my|our|the) )?[\w'-]+(?: [\w'-]+)?"
+_MORE: Final = rf"(?:(?:,{_ONE})+,? (?:and|or){_ONE}(?=\s*(?:$|[.!?;]|,? (?:please|pls|thanks|ok)\b|,? but\b)))?"
 # What people work on, and delete something from.
 _TEXT: Final = r"(?:essay|draft|document|doc|code|letter|e-?mail|mail|resume|cv|slides?|speech|article|novel|poem|report|script|spreadsheet|table|list|page|file|repo|text|post)s?"
 _TEXT_ZH: Final = r"(?:(?:文章?|标题|购物车|日[历程]|手机|电脑|相册|邮箱|表格?|列表|名单|清单|草稿|简历|论文|报告|歌单|桌面|网盘|朋友圈|群)[里中上]|结尾|开头|这篇)"
@@ -156,6 +177,15 @@ _NO_TOPIC: Final = regex(
 )
 _ERASES: Final = regex(r"\b(?:delete|erase|wipe|remove|scrub)\b|[删刪抹]", re.IGNORECASE)
 
+# "From now on don't record my weight" is a wish for later; what is stored already stays.
+_FROM_NOW_ON: Final = regex(
+    r"\b(?:from (?:now|today) on(?:wards)?|in (?:the )?future|going forward)\b|[以今往]后|从现在(?:起|开始)?",
+    re.IGNORECASE,
+)
+_DROPS: Final = regex(
+    r"\b(?:forget|forgot|delete|erase|wipe|scrap|remove|scrub|drop|strike|scratch|take|get)\b|[忘删抹]", re.IGNORECASE
+)
+
 _REQUEST: Final = r"(?:can you |could you |would you |you can |you should |i want you to |i'd like you to |i need you to )?(?:please |pls |just )?"
 # 你忘了我的生日 without a wish or a question in it is a reproach.
 _ASK: Final = (
@@ -164,7 +194,7 @@ _ASK: Final = (
     + _REQUEST
 )
 # Where a sentence begins, since its middle may tell of the author: "I'm in a hurry and forget my keys".
-_PLAINLY: Final = r"(?:^|[.!?;]\s*|,\s*(?:and |but |so )?(?:also )?(?=please|pls))(?:(?:ok(?:ay)?|oh|hey|hi|actually|also|and|so|no|yeah|well|sorry|please|pls|plz)[,\s]+)*"
+_PLAINLY: Final = rf"(?:{_CALL}|^|[.!?;]\s*|,\s*(?:and |but |so )?(?:also )?(?=please|pls))(?:(?:ok(?:ay)?|oh|hey|hi|actually|also|and|so|no|yeah|well|sorry|please|pls|plz)[,\s]+)*"
 _DROP: Final = r"(?:forget|delete|erase|wipe|scrap|remove|scrub|drop|strike|scratch)"
 _NOT_KEEP: Final = r"(?:do not|don't|dont|stop) (?:keep|store|save|remember|record|hold on to|note|keeping|storing|saving|remembering|recording|holding on to)"
 _THING: Final = r"(?:what|everything|anything|all|whatever|(?:the|that|this|those|all that|all the)(?: whole| entire)? (?:things?|stuff|bits?|parts?|business|story|details?|info(?:rmation)?|lot))\b"
@@ -173,6 +203,8 @@ _NAMED: Final = r" (?:about|concerning|regarding) "
 # "drop the part about my aunt" is about a speech; "forget the part about …" is not.
 _EDIT: Final = rf"(?!forget)\w+ (?:the|that|this|those) (?:\w+ )?(?:things?|bits?|parts?|story|details?){_NAMED}"
 _PLACE: Final = r"(?:memory|memories|brain|head|mind|notes|records)\b"
+# "Take a load off your mind", "get that song out of your head": only what is the author's own is surely meant there.
+_IDIOM: Final = rf"(?!(?!my\b|our\b|{_THING})[^.!?;]* your (?:brain|head|mind)\b)"
 _PLACE_BEHIND: Final = regex(rf"\s+(?:from|in|out of|off) (?:your|ur) {_PLACE}.*", re.IGNORECASE)
 _TOLD_ZH: Final = r"(?:我?(?:之前|以前|刚才|上次)?(?:说|讲|提|告诉你)过?的?)?"
 # 把, 被 and 让 in it would tell a story: 我妈让我把游戏删掉.
@@ -196,7 +228,7 @@ _WISHES: Final = tuple(
         rf"{_ASK}{_THING}{_TOLD}{_NAMED}(?P<topic>[^.!?;,]+)[,.;]? (?:can you |could you |please |pls |just |i'd rather you )*"
         rf"(?:{_DROP}|forgot|{_NOT_KEEP}|didn't (?:keep|store|remember)) (?:it|that|this|them|all)\b",
         # take X out of your notes, delete X from your memory
-        rf"{_ASK}(?:{_DROP}|take|get) (?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur) {_PLACE}",
+        rf"{_ASK}(?:{_DROP}|take|get) {_IDIOM}(?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur) {_PLACE}",
         # don't keep anything about X
         rf"{_ASK}{_NOT_KEEP} (?:{_THING}{_TOLD}{_NAMED}|about )(?P<topic>[^.!?;]+)",
         rf"{_ASK}(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?(?!(?:what|where|who|when|why|if|whether)\b)(?P<topic>[^.!?;,]+)",
@@ -206,8 +238,8 @@ _WISHES: Final = tuple(
         # forget that I ever told you about X
         rf"{_ASK}{_DROP} (?:that )?{_MENTIONED}(?: (?:you|u|anything|to you))*(?: about| that)? (?P<topic>[^.!?;,]+)",
         # forget my X, forget that I do X, delete that I have X
-        rf"{_PLAINLY}{_REQUEST}(?:forget (?:(?:about |that )?(?=(?:my|our)\b)|(?=(?:i|we)\b(?!(?:'ve)? (?:forg[eo]t|exist))))|(?:forget|delete|erase) that (?=(?:i|we)\b))"
-        rf"(?!{_MENTIONED})(?P<topic>[^.!?;,]+)",
+        rf"{_PLAINLY}{_REQUEST}(?:forget (?:(?:about |that )?(?=(?:my|our)\b){_LEFT}|(?=(?:i|we)\b(?!(?:'ve)? (?:forg[eo]t|exist))))|(?:forget|delete|erase) that (?=(?:i|we)\b))"
+        rf"(?!{_MENTIONED})(?P<topic>[^.!?;,]+{_MORE})",
         # 老孙借钱的事你忘了吧
         rf"{_ASK}(?:再有|还有|对了|另外)?[,，]?\s*(?P<as_told>把|将)?{_TOLD_ZH}(?:关于|有关)?{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
         rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我)(?<!了[,，]){_DROP_ZH}{_TO_DO_ZH}{_END_ZH}",

@@ -43,6 +43,28 @@ async def test_neither_memory_nor_message_is_recalled(reme: Engine, together: bo
     assert "I have a dog, Rex." in await told(reme, "dog")
 
 
+@pytest.mark.parametrize("said", ["Forget my salary, address and phone.", "忘掉我的工资、地址和电话"])
+async def test_all_of_a_list_is_forgotten_and_nothing_else(reme: Engine, said: str) -> None:
+    known = [
+        "My salary is 52,000 euros.",
+        "My address is 4 Mill Lane.",
+        "My phone is a Fairphone.",
+        "I have a dog, Rex.",
+    ]
+    if "工资" in said:
+        known = ["我的工资是五万二。", "我的地址是米尔街4号。", "我的电话是公平牌的。", "我养了一只狗叫雷克斯。"]
+    await reme.memories.add("w", [Memory(kind="observation", subject="user", content=text) for text in known])
+    await say(reme, said, session="t")
+    assert [memory.content for memory in await reme.memories.list("w")] == known[3:]
+
+
+async def test_what_is_deleted_from_memory_may_be_a_list(reme: Engine) -> None:
+    known = ["My salary is 52,000 euros.", "My phone is a Fairphone.", "I have a dog, Rex."]
+    await reme.memories.add("w", [Memory(kind="observation", subject="user", content=text) for text in known])
+    await say(reme, "Delete my salary, address and phone from your memory.")
+    assert [memory.content for memory in await reme.memories.list("w", Filters(status=None))] == known[2:]
+
+
 async def test_the_note_of_a_turn_leaves_it_out(reme: Engine, settings: Any) -> None:
     await say(reme, SALARY, "I have a dog, Rex.")
     async with AsyncReMe(settings) as client, TurnMemory(client=client, workspace_id="w") as turn:

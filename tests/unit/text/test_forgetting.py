@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reme_core.text.forgetting import parts_by_wish, topic_to_forget
+from reme_core.text.forgetting import names_topic, parts_by_wish, topic_to_forget
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,18 @@ from reme_core.text.forgetting import parts_by_wish, topic_to_forget
         ("I moved, so please forget my old address.", "my old address"),
         ("As I said, please forget my salary.", "my salary"),
         ("我跟你说，把我的地址删掉", "我的地址"),
+        ("Hey assistant: forget my old address", "my old address"),
+        ("Hi Bo, forget my old address", "my old address"),
+        ("嘿，助手：忘掉我的地址", "我的地址"),
+        ("Forget my salary, address and phone.", "my salary, address and phone"),
+        (
+            "forget my salary, my address, and my phone number, but not my name",
+            "my salary, my address, and my phone number",
+        ),
+        ("forget my coat, come over here and eat", "my coat"),
+        ("take my salary out of your mind", "my salary"),
+        ("don't keep anything about my weight, and from now on answer in French", "my weight"),
+        ("以后叫我老王，别记我的体重", "我的体重"),
     ],
 )
 def test_the_topic_is_named_without_courtesies_and_what_stands_behind_it(said: str, topic: str) -> None:
@@ -113,6 +125,36 @@ def test_what_others_ask_is_no_wish_of_the_author(said: str) -> None:
 )
 def test_what_is_deleted_from_a_text_is_not_deleted_from_memory(said: str) -> None:
     assert topic_to_forget(said) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Forget my coat, it's at the office.",
+        "Forget my keys, I left them in the car.",
+        "Take a load off your mind.",
+        "Get that song out of your head.",
+        "Therapist: forget my ex",
+        "Note to self: forget my ex",
+        "以后不要再记录了",
+        "以后，别记我的体重",
+        "From now on, don't keep anything about my weight.",
+    ],
+)
+def test_a_thing_left_behind_an_idiom_and_a_wish_for_later_ask_for_nothing(said: str) -> None:
+    assert topic_to_forget(said) == ""
+
+
+@pytest.mark.parametrize(
+    ("topic", "text", "named"),
+    [
+        ("my salary, address and phone", "My phone is broken", True),
+        ("我的工资、地址和电话", "我的电话坏了", True),
+        ("小王和小丽吵架", "小王来过", False),
+    ],
+)
+def test_a_list_names_each_of_its_things(topic: str, text: str, named: bool) -> None:
+    assert names_topic(topic, text) is named
 
 
 @pytest.mark.parametrize(
