@@ -8,7 +8,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.ids import stable_id, with_ids
 from reme_core.personal.state import PersonalState
-from reme_core.prompts.transcript import speech_in
+from reme_core.prompts.transcript import person_of, speech_in
 from reme_core.store.messages import embed_waiting, messages_before, record, unsummarised_messages
 from reme_core.text.fiction import unreal
 from reme_core.types import Message
@@ -56,5 +56,9 @@ def _input_messages(state: PersonalState) -> list[Message]:
     for messages in (*(t.messages for t in state.trajectories), with_ids(state.messages, state.user_name)):
         # Turns without a session are one conversation: their neighbours lend them meaning.
         session = stable_id("session", messages[0].message_id) if messages else ""
-        found += [m if m.session_id else m.model_copy(update={"session_id": session}) for m in messages]
+        for message in messages:
+            # Who speaks is kept with the message: else it would be anybody's, beside memories that are somebody's.
+            author = message.author or (person_of(state.user_name) if message.role == "user" else "")
+            told = {"session_id": message.session_id or session, "author": author}
+            found.append(message.model_copy(update=told))
     return found

@@ -14,7 +14,7 @@ from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.personal.nearby import QUOTED
 from reme_core.prompts.note import is_quoted, render, why_missing
-from reme_core.prompts.transcript import language
+from reme_core.prompts.transcript import language, person_of
 from reme_core.store.filters import Filters
 from reme_core.store.profile import get_profile
 from reme_core.store.recall import MAX_HITS, number_ranks
@@ -115,8 +115,10 @@ async def _recall(
 
 
 async def _quotes(state: RetrievalState, deps: Deps, hits: Sequence[Hit], limit: int) -> list[Hit]:
-    """The best messages that no recalled memory quotes."""
+    """The best messages that no recalled memory quotes; those of the person, where one is named."""
     filters = Filters.of(kind=Kind.CONVERSATION, as_of=state.as_of, **state.scope)
+    if state.user_name:
+        filters = replace(filters, of_person=person_of(state.user_name))  # who has no name is nobody in messages
     asked = asked_time(state.search_query, now=state.now or deps.now(), timezone=askers_zone(state, deps))
     found = await _recall(state, deps, filters, Plan(), min(2 * limit, MAX_HITS), asked)
     memories = [hit.memory for hit in hits]

@@ -23,7 +23,7 @@ from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 _ON_MEMORY = load("filter.sql") | load("memory_filter.sql")
 _ON_MESSAGE = load("filter.sql") | load("message_filter.sql")
 _MOMENTS = ("as_of", "held_at", "not_over_at")
-_AS_THEY_ARE = ("subject", "content", *_MOMENTS, "min_stored_score", "author", "session_id", *SCOPES)
+_AS_THEY_ARE = ("subject", "content", *_MOMENTS, "min_stored_score", "author", "of_person", "session_id", *SCOPES)
 
 
 class FilterOptions(TypedDict, total=False):
@@ -64,7 +64,8 @@ class Filters:
     """Which memories or messages to look at: only those of `kinds` and `ids`; for the rest see `FilterOptions`.
 
     `content` is the whole text of a memory, word for word; messages are not looked up by it. What has ended by
-    `not_over_at` is left out.
+    `not_over_at` is left out. Of messages, `of_person` lets through what this person said, and what agents said in
+    conversations of theirs; it lets memories through, which have a `subject`.
     """
 
     kinds: Sequence[str] = ()
@@ -79,6 +80,7 @@ class Filters:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     min_stored_score: float | None = None
     author: str | None = None
+    of_person: str | None = None
     session_id: str | None = None
     user_id: str | None = None
     agent_id: str | None = None

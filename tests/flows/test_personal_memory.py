@@ -356,6 +356,22 @@ async def test_a_day_ends_where_the_asker_is(reme: Engine) -> None:
         assert bool(found.metadata["profile"]) is stands
 
 
+async def test_who_is_asked_about_is_told_of_and_nobody_else(reme: Engine) -> None:
+    lives = {"Ann": "Porto", "Bob": "Oslo", "user": "Rome"}
+    for name, city in lives.items():
+        said = [turn(f"I live in {city} with my cat."), turn(f"A cat in {city}, how fine!", role="assistant")]
+        await reme.execute(
+            "summary_personal_memory", workspace_id="w", user_name=name, trajectories=[{"messages": said}]
+        )
+    asked = {"workspace_id": "w", "query": "Where do I live with my cat?", "top_k": 10}
+    for name, city in {**lives, "Dan": ""}.items():
+        answer = (await reme.execute("retrieve_personal_memory", user_name=name, **asked)).answer
+        assert {place for place in lives.values() if place in answer} == ({city} if city else set())
+        assert ("how fine" in answer) is bool(city)
+    everybody = (await reme.execute("retrieve_personal_memory", **asked)).answer
+    assert all(place in everybody for place in lives.values())
+
+
 async def test_messages_that_wait_in_the_store_are_summarised_without_being_posted(reme: Engine, flow: Flow) -> None:
     told = [Message(content=f"My sister {name} lives in Hull", session_id=name) for name in ("Ada", "Eva")]
     await reme.record("w", told)
