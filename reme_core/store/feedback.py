@@ -51,6 +51,13 @@ async def retrieved_ids(database: Database, workspace: str, retrieval_ids: Seque
     return {row[0] for row in await database.fetch(workspace, _SQL["retrieved_ids"], values)}
 
 
+async def unknown_retrievals(database: Database, workspace: str, retrieval_ids: Sequence[str]) -> list[str]:
+    """Those of some ids that name no recall in the log of this workspace."""
+    values = {"workspace": workspace, "retrievals": list(retrieval_ids)}
+    known = {row[0] for row in await database.fetch(workspace, _SQL["known_retrievals"], values)}
+    return sorted(set(retrieval_ids) - known)
+
+
 async def seldom_useful(
     database: Database, workspace: str, kinds: Sequence[str], *, freq_threshold: int, utility_threshold: float
 ) -> list[str]:

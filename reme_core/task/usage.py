@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
@@ -21,7 +23,8 @@ async def record_use(state: TaskState, deps: Deps) -> None:
     """Count that memories were given to an agent (freq), and that it then succeeded (utility, with `update_utility`).
 
     The request names memories by their dicts (`memory_id`), by `retrieval_id` (also in `metadata`), or both. A
-    retrieval counts once, even if it is reported again.
+    retrieval counts once, even if it is reported again. Ids that the workspace does not know are reported as
+    `unknown_ids` and `unknown_retrieval_ids`.
 
     Raises:
         InputError: A dict has no `memory_id`.
@@ -37,6 +40,7 @@ async def record_use(state: TaskState, deps: Deps) -> None:
     counted: list[str] = []
     retrieved: set[str] = set()
     if retrievals:
+        await _report_unknown(retrievals, state, deps)
         counted += await feedback.rate_retrievals(
             deps.database, state.workspace_id, retrievals, named=ids, helped=state.update_utility
         )
@@ -78,8 +82,15 @@ async def settle_retrievals(state: TaskState, deps: Deps) -> None:
     uses = [(retrievals, helped) for retrievals, helped in uses if retrievals]
     if uses:
         await deps.log_writer.flush()  # the retrievals may not be in the log yet
+        await _report_unknown([one for retrievals, _ in uses for one in retrievals], state, deps)
     for retrievals, helped in uses:
         await feedback.rate_retrievals(deps.database, state.workspace_id, retrievals, helped=helped)
+
+
+async def _report_unknown(retrievals: Sequence[str], state: TaskState, deps: Deps) -> None:
+    """Tell the caller which retrievals are not in the log of the workspace, so that nothing counts for them."""
+    if unknown := await feedback.unknown_retrievals(deps.database, state.workspace_id, retrievals):
+        state.report["unknown_retrieval_ids"] = unknown
 
 
 def _retrieval_ids(metadata: dict[str, object]) -> list[str]:

@@ -224,3 +224,11 @@ async def test_what_cannot_be_done_is_said(reme: Engine) -> None:
         await reme.execute("add_tool_call_result", tool_call_results=[{"output": "x"}], **W)
     with pytest.raises(InputError, match="no calls are kept of ghost in workspace 'w'"):
         await reme.execute("summary_tool_memory", tool_names="ghost", **W)
+
+
+async def test_no_names_are_the_names_of_all_tools_with_calls(reme: Engine) -> None:
+    calls = [{"tool_name": name, "output": "done", "success": True} for name in ("search", "book")]
+    await reme.execute("add_tool_call_result", tool_call_results=calls, **W)
+    for names in ("", []):
+        made = await reme.execute("summary_tool_memory", tool_names=names, **W)
+        assert "Tool: search" in made.answer and "Tool: book" in made.answer

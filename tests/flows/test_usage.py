@@ -87,12 +87,16 @@ async def test_an_attempt_that_names_its_retrieval_settles_it(reme: Engine, flow
     assert (found["a"], found["b"]) == ((1, 1), (1, 1))
 
 
-async def test_another_workspace_cannot_settle_it(reme: Engine, flow: Flow) -> None:
+async def test_another_workspace_cannot_settle_it_and_is_told_so(reme: Engine, flow: Flow) -> None:
     retrieval = await recalled(reme, flow)
-    await flow(
+    state = await flow(
         reme, "record_task_memory", workspace_id="other", memory_dicts=[], update_utility=True,
         metadata={"retrieval_id": retrieval},
     )  # fmt: skip
+    assert state.report["unknown_retrieval_ids"] == [retrieval]
+    posted = attempt(user("Book it."), says("Booked."), score=1.0, retrieval_id=retrieval)
+    state = await flow(reme, "summary_task_memory", workspace_id="other", trajectories=[posted])
+    assert state.report["unknown_retrieval_ids"] == [retrieval]
     assert await counts(reme) == {"a": (0, 0), "b": (0, 0)}
 
 

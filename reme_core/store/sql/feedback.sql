@@ -26,6 +26,10 @@ returning m.memory_id
 select distinct memory_id from reme.retrieval_hit
 where workspace_id = %(workspace)s and retrieval_id = any(%(retrievals)s)
 
+-- name: known_retrievals
+select retrieval_id from reme.retrieval
+where workspace_id = %(workspace)s and retrieval_id = any(%(retrievals)s)
+
 -- name: rate_newest_hits
 -- Note whether single memories helped: for each on its newest hit that has no rating yet.
 update reme.retrieval_hit h
