@@ -171,11 +171,11 @@ def _statement(memory: Memory, language: Language, zone: tzinfo) -> str:
         text = f"{_long_date(memory.observed_at.astimezone(zone).date(), language)}{speaker}: “{text}”"
         when = _DATES[language]["until"].format(until=_last_day(memory, zone)) if memory.valid_until else ""
     else:
-        when = _when(memory, language, zone)
+        when = dates_of(memory, language, zone)
     return f"{text} ({when})" if when else text
 
 
-def _when(memory: Memory, language: Language, zone: tzinfo) -> str:
+def dates_of(memory: Memory, language: Language, zone: tzinfo) -> str:
     """When a memory holds, if its words do not tell that, and when it was said, if that was on another day."""
     words = _DATES[language]
     said, since = _day(memory.observed_at, zone), _day(memory.valid_from, zone)

@@ -16,8 +16,10 @@ from typing import Any, Final, ParamSpec
 from pydantic import BaseModel, Field, create_model
 
 from reme_core.errors import InputError, NotFoundError
+from reme_core.given import zone_of
 from reme_core.models.base import Tool
 from reme_core.prompts import Language
+from reme_core.prompts.note import dates_of
 from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import shown_name
 from reme_core.store.change import Change, Close, forgotten_note
@@ -93,11 +95,13 @@ class MemoryTools:
         if not hits:
             return "Nothing is remembered about this."
         language: Language = "zh" if language_of(query) == "zh" else "en"
+        zone = zone_of(self._turn.settings.timezone)
         lines = []
         for memory in (hit.memory for hit in hits):
             said = memory.kind == Kind.CONVERSATION  # the tools cannot change a message, so its id is not shown
             head = f"{shown_name(memory.author)} said: " if said else f"[{memory.memory_id}] "
-            lines.append(head + as_text(memory, language))
+            dates = dates_of(memory, language, zone)  # "I am here until tomorrow" is true on its day only
+            lines.append(head + as_text(memory, language) + (f" ({dates})" if dates else ""))
         # Fenced like a note, so that it is not remembered once more when the conversation is recorded.
         return note("\n".join(lines), language)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from reme_core.models import ModelCall
 from reme_core.settings import Settings
 from reme_core.testing import Gate
 from reme_core.turn import MemoryTools, ToolFailure, TurnMemory
-from reme_core.types import Kind, Message
+from reme_core.types import Kind, Memory, Message
 from tests.integrations.inside import engine_of, stored
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
@@ -110,6 +111,15 @@ async def test_what_fits_best_comes_first_be_it_a_memory_or_a_message(turn: Turn
     ):
         first, *others = await turn.recall(query)
         assert best in first.content and len(others) == 3
+
+
+async def test_what_a_tool_finds_is_told_with_its_dates(turn: TurnMemory, reme: AsyncReMe) -> None:
+    said, ended = datetime(2024, 5, 6, 9, tzinfo=UTC), datetime(2024, 9, 1, tzinfo=UTC)
+    await reme.memories.add("alice", Memory(kind=Kind.PROFILE, content="Rex lives in Porto.", valid_until=ended))
+    await reme.record("alice", [Message(content="Rex is at the vet until tomorrow.", sent_at=said)], wait=True)
+    found = await MemoryTools(turn).search_memory("Where is Rex?")
+    assert "Rex lives in Porto. (until 2024-08-31)" in found
+    assert "user said: Rex is at the vet until tomorrow. (2024-05-06)" in found
 
 
 async def test_what_a_tool_found_is_not_remembered_as_said(turn: TurnMemory, reme: AsyncReMe) -> None:
