@@ -32,15 +32,28 @@ class Profile:
 
 
 async def standing_memories(
-    memories: Memories, workspace: str, filters: Filters, *, now: datetime | None = None, limit: int
+    memories: Memories,
+    workspace: str,
+    filters: Filters,
+    *,
+    now: datetime | None = None,
+    facts_since: datetime | None = None,
+    limit: int,
 ) -> list[Memory]:
     """The wishes and facts that pass the filters and stand at `now`, or at the moment that the filters name.
 
-    What is over stands no more. A wish for later does not stand yet; a fact ahead does, since a note tells its date.
+    What is over stands no more, but facts that were true at some time from `facts_since` on are given, too. A wish for
+    later does not stand yet; a fact ahead does, since a note tells its date.
     """
     moment = filters.held_at or now or filters.as_of or present()
-    found = await memories.list(workspace, replace(filters, kinds=STANDING_KINDS, not_over_at=moment), limit=limit)
-    return [m for m in found if m.kind != Kind.INSTRUCTION or m.valid_from is None or m.valid_from <= moment]
+    not_over = moment if facts_since is None else min(moment, facts_since)
+    found = await memories.list(workspace, replace(filters, kinds=STANDING_KINDS, not_over_at=not_over), limit=limit)
+    return [m for m in found if m.kind != Kind.INSTRUCTION or _holds(m, moment)]
+
+
+def _holds(memory: Memory, moment: datetime) -> bool:
+    begins, ends = memory.valid_from, memory.valid_until
+    return (begins is None or begins <= moment) and (ends is None or ends > moment)
 
 
 async def get_profile(

@@ -7,6 +7,7 @@ import copy
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ FILTERS: Final = frozenset(
 ).union(SCOPES)
 MOST_STANDING: Final = 50
 _MOST_AT_ONCE: Final = 100  # messages of one recall; it has about as many candidates
+_LONG_AGO: Final = datetime(1, 1, 2, tzinfo=UTC)  # before any time that a query names
 _LONGEST_QUERY: Final = 4_000  # characters of a question that recall uses: its beginning says what it is about
 
 
@@ -80,7 +82,9 @@ class TurnRecall:
         # With the vectors at hand, all statements go out at once: first that of the messages, which takes longest.
         found, standing = await asyncio.gather(
             asyncio.gather(*(answer([one]) for one in questions)),
-            standing_memories(engine.memories, workspace, self._memories, limit=MOST_STANDING),
+            standing_memories(
+                engine.memories, workspace, self._memories, facts_since=_asked_since(questions), limit=MOST_STANDING
+            ),
         )
         messages = [told for one, told in zip(questions, found, strict=True) if one.filters.of_messages]
         memories = [told for one, told in zip(questions, found, strict=True) if not one.filters.of_messages]
@@ -162,6 +166,12 @@ class TurnRecall:
             return []
         time = AskedTime.of("query", query, now=None, timezone=engine.settings.timezone, current_session=session)
         return await engine.recall_steps.questions(workspace, query, asked, time=time)
+
+
+def _asked_since(questions: Sequence[Question]) -> datetime | None:
+    """When the time begins that a query asks about; None if it names none."""
+    times = [time for question in questions if question.time for time in question.time.ranges]
+    return min((time.start or _LONG_AGO for time in times), default=None)
 
 
 def _check_filters(filters: Mapping[str, Any]) -> FilterOptions:

@@ -135,6 +135,15 @@ async def test_what_is_over_or_a_wish_for_later_does_not_stand(reme: AsyncReMe) 
     assert f"profile later (since {now + day:%Y-%m-%d})" in note.text and "over" not in note.text
 
 
+async def test_a_fact_that_is_over_is_told_where_its_time_is_asked_about(reme: AsyncReMe) -> None:
+    since, until = datetime(2020, 1, 1, tzinfo=UTC), datetime(2022, 1, 1, tzinfo=UTC)
+    for kind in (Kind.INSTRUCTION, Kind.PROFILE):
+        await reme.memories.add("alice", Memory(kind=kind, content=f"{kind} past", valid_from=since, valid_until=until))
+    turn = TurnMemory(reme, "alice")
+    for query, told in (("Where did I live in 2021?", True), ("Where did I live in 2023?", False), ("Hello", False)):
+        assert [m.content for m in (await turn.begin(query)).standing] == (["profile past"] if told else []), query
+
+
 async def test_nothing_crosses_workspaces(reme: AsyncReMe) -> None:
     await TurnMemory(reme, "alice", write="awaited").record([Message(content=TOLD)])
     assert not await TurnMemory(reme, "bob").begin(ASKED)
