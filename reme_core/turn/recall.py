@@ -53,18 +53,19 @@ class TurnRecall:
         self._top_k = top_k
         self._token_budget = token_budget
         self._min_relevance = min_relevance
-        self._speaker = ""
+        self._person: str | None = None
         self._filter({**names_in(scope), **_check_filters(filters)})
 
     def _filter(self, filters: dict[str, Any]) -> None:
         self._filters = filters
-        self._messages = Filters.of(kind=[kind for kind in self._kinds if kind == Kind.CONVERSATION], **filters)
+        said = Filters.of(kind=[kind for kind in self._kinds if kind == Kind.CONVERSATION], **filters)
+        self._messages = replace(said, of_person=self._person)
         self._memories = Filters.of(kind=[kind for kind in self._kinds if kind != Kind.CONVERSATION], **filters)
 
     def about(self, person: str) -> TurnRecall:
-        """The same for one person: memories about them, and messages by them or the assistant."""
+        """The same for one person: memories about them, what they said, and what agents said to them."""
         other = copy.copy(self)
-        other._speaker = person
+        other._person = person_of(person)  # who has no name is nobody in messages
         other._filter({**self._filters, "subject": person})
         return other
 
@@ -151,8 +152,6 @@ class TurnRecall:
                 return ""
             if hit.memory.memory_id in ids or is_seen(hit.content.strip()):
                 return "seen"
-            if self._speaker and hit.memory.author not in ("", self._speaker):
-                return "speaker"
             return "repeated" if is_quoted(hit.memory, memories) else ""
 
         return reason

@@ -144,6 +144,17 @@ async def test_a_fact_that_is_over_is_told_where_its_time_is_asked_about(reme: A
         assert [m.content for m in (await turn.begin(query)).standing] == (["profile past"] if told else []), query
 
 
+async def test_a_turn_about_a_person_has_what_they_and_agents_said_to_each_other(reme: AsyncReMe) -> None:
+    for name, pay in (("Ann", "52k"), ("Bob", "90k")):
+        told = Message(content=f"My salary is {pay}.", author=name, session_id=name)
+        answer = Message(role="assistant", content=f"{pay} at Acme, noted.", session_id=name)
+        await reme.record("alice", [told, answer], wait=True)
+    ann = TurnMemory(reme, "alice").about("Ann")
+    note = (await ann.begin("What is my salary at Acme?")).text
+    assert "My salary is 52k." in note and "52k at Acme, noted." in note and "90k" not in note
+    assert not [hit for hit in await ann.recall("salary") if "90k" in hit.content]
+
+
 async def test_nothing_crosses_workspaces(reme: AsyncReMe) -> None:
     await TurnMemory(reme, "alice", write="awaited").record([Message(content=TOLD)])
     assert not await TurnMemory(reme, "bob").begin(ASKED)
