@@ -12,7 +12,7 @@ from reme_core.text.regex import regex
 from reme_core.text.terms import terms
 
 # "Hey assistant:" and 你好，助手： call the assistant. Without a greeting it is a line of a dialogue: "Therapist: forget …".
-_CALL: Final = r"(?:^(?:hey|hi|hello|dear|[嘿嗨喂]|[你您]好)[,，]?\s*\w+(?: \w+)?\s?[:,：，]\s*)"
+_CALL: Final = r"(?:^(?:hey|hi|hello|[嘿嗨喂]|[你您]好)[,，]?\s*\w+(?: \w+)?\s?[:,：，]\s*)"
 # A command begins a sentence, or stands behind a comma or a word of politeness: "so, please forget …", 麻烦你忘掉….
 POLITE: Final = rf"(?:{_CALL}|^|[.!?;,。！？；，]\s*|\b(?:and|so|also|oh|ok(?:ay)?|hey|please|pls|plz|actually|yeah|right)[,.\s]+|(?:请|麻烦|帮我|那(?![个些件])|对了|千万)[你您，]?|\s(?=[\u4e00-\u9fff]))"
 
@@ -141,7 +141,7 @@ _CITED: Final = regex(
 # So many words or characters are more than a courtesy.
 _SAYS: Final = regex(r"(?:[a-z]['a-z]*\W+){2}[a-z]|[\u4e00-\u9fff]{4}", re.IGNORECASE)
 _SAYS_ZH: Final = regex(r"[\u4e00-\u9fff]{4}")
-_LIST: Final = regex(r"[,;/、，；]|\band\b")
+_LIST: Final = regex(r"[,;/、，；]|\b(?:and|or)\b")
 # 工资、地址和电话; without 、 two people may have one matter: 小王和小丽吵架.
 _LAST_ZH: Final = regex(r"(、[^、和与及]+)(?:和|与|以?及)(?=[^、]{2,}$)")
 # A part of a list with more words is hardly a thing; it is a clause that follows the list.
@@ -159,9 +159,11 @@ _LEFT: Final = (
     r"(?![^.!?;]*\b(?:it|they|them)(?:'s|'re| is| are)?(?: \w+ly| still| just| already)? "
     r"(?:at|in|on|under|behind|near|with|here|there)\b)"
 )
-# "my salary, address and phone": things of one or two words, up to the end of the clause.
+# "my salary, address and phone": things of one or two words, up to the end of the clause; not "our trip to Rome, Paris and Oslo".
 _ONE: Final = r"\s*(?!(?:i|we|you|u|it|he|she|they)\b)(?:(?:my|our|the) )?[\w'-]+(?: [\w'-]+)?"
-_MORE: Final = rf"(?:(?:,{_ONE})+,? (?:and|or){_ONE}(?=\s*(?:$|[.!?;]|,? (?:please|pls|thanks|ok)\b|,? but\b)))?"
+_SEVERAL: Final = (
+    rf"(?:my|our){_ONE}(?:,{_ONE})+,? (?:and|or){_ONE}(?=\s*(?:$|[.!?;]|,? (?:please|pls|thanks|ok)\b|,? but\b))"
+)
 # What people work on, and delete something from.
 _TEXT: Final = r"(?:essay|draft|document|doc|code|letter|e-?mail|mail|resume|cv|slides?|speech|article|novel|poem|report|script|spreadsheet|table|list|page|file|repo|text|post)s?"
 _TEXT_ZH: Final = r"(?:(?:文章?|标题|购物车|日[历程]|手机|电脑|相册|邮箱|表格?|列表|名单|清单|草稿|简历|论文|报告|歌单|桌面|网盘|朋友圈|群)[里中上]|结尾|开头|这篇)"
@@ -239,7 +241,7 @@ _WISHES: Final = tuple(
         rf"{_ASK}{_DROP} (?:that )?{_MENTIONED}(?: (?:you|u|anything|to you))*(?: about| that)? (?P<topic>[^.!?;,]+)",
         # forget my X, forget that I do X, delete that I have X
         rf"{_PLAINLY}{_REQUEST}(?:forget (?:(?:about |that )?(?=(?:my|our)\b){_LEFT}|(?=(?:i|we)\b(?!(?:'ve)? (?:forg[eo]t|exist))))|(?:forget|delete|erase) that (?=(?:i|we)\b))"
-        rf"(?!{_MENTIONED})(?P<topic>[^.!?;,]+{_MORE})",
+        rf"(?!{_MENTIONED})(?P<topic>{_SEVERAL}|[^.!?;,]+)",
         # 老孙借钱的事你忘了吧
         rf"{_ASK}(?:再有|还有|对了|另外)?[,，]?\s*(?P<as_told>把|将)?{_TOLD_ZH}(?:关于|有关)?{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*"
         rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我)(?<!了[,，]){_DROP_ZH}{_TO_DO_ZH}{_END_ZH}",

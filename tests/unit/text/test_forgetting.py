@@ -43,6 +43,7 @@ from reme_core.text.forgetting import names_topic, parts_by_wish, topic_to_forge
             "my salary, my address, and my phone number",
         ),
         ("forget my coat, come over here and eat", "my coat"),
+        ("forget our trip to Rome, Paris and Oslo", "our trip to Rome"),
         ("take my salary out of your mind", "my salary"),
         ("don't keep anything about my weight, and from now on answer in French", "my weight"),
         ("以后叫我老王，别记我的体重", "我的体重"),
@@ -149,6 +150,7 @@ def test_a_thing_left_behind_an_idiom_and_a_wish_for_later_ask_for_nothing(said:
     ("topic", "text", "named"),
     [
         ("my salary, address and phone", "My phone is broken", True),
+        ("my salary or phone", "My phone is broken", True),
         ("我的工资、地址和电话", "我的电话坏了", True),
         ("小王和小丽吵架", "小王来过", False),
     ],
