@@ -46,7 +46,9 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
         DatabaseError, "the login role of {where} may not do this", "grant it the role reme_service"
     ),
     (pg.ReadOnlySqlTransaction,): _Reply(
-        DatabaseUnavailableError, "{where} takes no writes", "connect to the primary server"
+        DatabaseUnavailableError,
+        "{where} takes no writes",
+        "connect to the primary server, or set default_transaction_read_only to off there",
     ),
     (pg.QueryCanceled,): _Reply(
         DatabaseError,

@@ -53,6 +53,7 @@ class Readiness(BaseModel):
 
     status: Literal["ready", "not ready"]
     database: bool = Field(description="Whether the database answers.")
+    writable: bool | None = Field(None, description="Whether it takes writes: a standby does not.")
     due_jobs: int | None = Field(None, description="Jobs in the background that could run now.")
     oldest_job_seconds: float | None = Field(None, description="How long the oldest due job has waited.")
     retrying_jobs: int | None = Field(None, description="Jobs that broke off and run again.")
@@ -153,7 +154,10 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
         response: Response,
         models: Annotated[bool, Query(description="Ask the embedding and chat models too, once each.")] = False,
     ) -> Readiness:
-        """Whether the database answers, and which jobs wait. If it fails, send requests to another instance."""
+        """Whether the database answers and takes writes, and which jobs wait.
+
+        If it fails, send requests to another instance.
+        """
         found = await _readiness(service.reme, ask_models=models)
         response.status_code = 200 if found.status == "ready" else 503
         return found
@@ -175,14 +179,18 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
 async def _readiness(reme: Engine, *, ask_models: bool) -> Readiness:
     try:
         async with asyncio.timeout(_READY_SECONDS):
+            writable = await reme.database.takes_writes()
             load = await reme.background.load()
     except (DatabaseError, TimeoutError) as error:
         log.warning("not ready: %s", error or "the database did not answer")
         return Readiness(status="not ready", database=False)
+    if not writable:
+        log.warning("not ready: the database takes no writes")
     answered = await _models_answer(reme) if ask_models else None
     return Readiness(
-        status="not ready" if answered is False else "ready",
+        status="not ready" if answered is False or not writable else "ready",
         database=True,
+        writable=writable,
         due_jobs=load.due,
         oldest_job_seconds=round(load.oldest_seconds, 1),
         retrying_jobs=load.retrying,

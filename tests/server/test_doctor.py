@@ -82,7 +82,9 @@ def test_jobs_that_fail_or_that_nobody_does_are_told(doctor: Doctor, database_ur
 
 def test_a_database_that_takes_no_writes_is_told_with_what_to_do(doctor: Doctor, database_url: str) -> None:
     found = doctor(make_conninfo(database_url, options="-c default_transaction_read_only=on"))
-    assert (found["rights"]["state"], found["rights"]["to_do"]) == ("wrong", "connect to the primary server")
+    assert (found["rights"]["state"], found["rights"]["to_do"]) == (
+        "wrong", "connect to the primary server, or set default_transaction_read_only to off there",
+    )  # fmt: skip
 
 
 def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: str) -> None:

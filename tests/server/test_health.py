@@ -12,7 +12,7 @@ from typing import Literal
 import httpx
 import pytest
 from mcp.shared.memory import create_connected_server_and_client_session as connect
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 
 from reme_core import Settings
@@ -46,6 +46,16 @@ async def test_what_could_run_and_does_not_is_counted(settings: Settings) -> Non
     async with Engine(settings) as reme, connected(create_app(reme)) as client:
         await reme.record("alice", [Message(content="I moved to Porto.", session_id="monday")])
         assert (await client.get("/health/ready")).json()["due_jobs"] == 1
+
+
+async def test_a_database_that_takes_no_writes_is_not_ready(settings: Settings, database_url: str) -> None:
+    url = make_conninfo(database_url, options="-c default_transaction_read_only=on")
+    settings.database_url = SecretStr(url)
+    settings.worker.embedded = False
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        answer = await client.get("/health/ready")
+    told = answer.json()
+    assert (answer.status_code, told["status"], told["database"], told["writable"]) == (503, "not ready", True, False)
 
 
 async def test_models_are_asked_where_that_is_wanted(settings: Settings, loopback: Loopback) -> None:
