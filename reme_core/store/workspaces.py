@@ -264,7 +264,13 @@ class Workspaces:
 
         Returns:
             How many vectors were made.
+
+        Raises:
+            NotFoundError: There is no such workspace.
         """
+        check_workspace(workspace)
+        async with self._database.transaction(workspace) as conn:
+            await _require_workspace(conn, workspace)
         embedder = embedder or self._workspace_models.default
         self._workspace_models.know(embedder)
         made = await reembed(self._database, workspace, embedder, on_progress=on_progress)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from reme_core.engine import Engine
-from reme_core.errors import EmbeddingModelError, ModelError
+from reme_core.errors import EmbeddingModelError, ModelError, NotFoundError
 from reme_core.models.local import LocalEmbedder
 from reme_core.models.registry import embedder
 from reme_core.settings import Settings
@@ -70,6 +70,11 @@ async def test_a_workspace_moves_to_a_model_of_another_width(words: Engine) -> N
     assert await models(words) == {local.name: 172}
     assert await words.workspaces.reembed("w", local) == 0
     assert await consistent(words.database, "w")
+
+
+async def test_a_workspace_that_is_not_there_is_not_moved(words: Engine) -> None:
+    with pytest.raises(NotFoundError, match="there is no workspace 'TYPO'; `reme workspaces`"):
+        await words.workspaces.reembed("TYPO", LocalEmbedder())
 
 
 async def test_what_is_written_meanwhile_is_moved_as_well_and_the_old_model_serves_it(
