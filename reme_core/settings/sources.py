@@ -187,10 +187,13 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
         path = [str(part) for part in problem["loc"]]
         line = f"{'.'.join(path)}: {problem['msg'].removeprefix('Value error, ')}"
         if problem["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(path[-1], _names_at(model, path[:-1]), n=1, cutoff=0.4)
+            known = _names_at(model, path[:-1])
+            near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.4)
             line = f"unknown setting '{'.'.join(path)}'"
             if near:
                 line += f"; did you mean '{'.'.join([*path[:-1], *near])}'?"
+            else:
+                line += f"; there are {', '.join(known)}"
         lines.append(line)
     return "; ".join(lines)
 

@@ -195,6 +195,7 @@ def test_settings_that_are_made_by_hand_do_not_look_into_the_environment(monkeyp
     ("argument", "told"),
     [
         ("htp.port=1", r"unknown setting 'htp'; did you mean 'http'\?"),
+        ("recall.top=3", r"unknown setting 'recall\.top'; there are fusion, vector_share, exact_below, .*"),
         ("http.prt=1", r"unknown setting 'http\.prt'; did you mean 'http\.port'\?"),
         ("llm.default.modelname=x", r"did you mean 'llm\.default\.model_name'\?"),
         ("http.port=many", "http.port"),
