@@ -116,6 +116,7 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
         "pgvector": _pgvector,
         "schema": _schema,
         "rights": _rights,
+        "room": _room,
         "clock": _clock,
         "jobs": _jobs,
     }
@@ -174,6 +175,16 @@ def _rights(connection: Connection, url: str) -> str:
             f"one workspace sees others at {mask_password(url)}; run `reme db upgrade` as the owner of the schema"
         )
     return f"reads and writes{f' as {role}' if role else ''}, one workspace at a time"
+
+
+def _room(connection: Connection, url: str) -> str:
+    """Check that the disk of the server has room: a small row, as in `_rights`, is taken also by one that is full."""
+    from reme_core.postgres.errors import translating_errors
+
+    with translating_errors(url), connection.transaction():
+        connection.execute("set local work_mem = '64kB'")  # the rest of the rows below goes into a file for a moment
+        connection.execute("select count(*) from string_to_table(repeat(repeat('x', 1000) || ',', 8000), ',')")
+    return "the server had room for a file of 8 MiB"
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def test_a_sound_installation_is_fine_and_its_models_are_asked_once(
         "rerank_model.default.model_name=ranker", f"rerank_model.default.{key}",
     )  # fmt: skip
     assert states(found) == {"fine": list(found)}, found
-    assert {"python", "package", "disk", "postgres", "encoding", "pgvector", "schema", "rights", "clock"} < set(found)
+    assert {"python", "package", "disk", "postgres", "encoding", "pgvector", "schema", "room", "clock"} < set(found)
     assert found["encoding"]["found"] == "UTF8"
     assert "64 dimensions" in found["embedding_model.default"]["found"]
     assert len(loopback.bodies("/chat/completions")) == len(loopback.bodies("/rerank")) == 1
@@ -87,6 +87,12 @@ def test_a_database_that_takes_no_writes_is_told_with_what_to_do(doctor: Doctor,
     )  # fmt: skip
 
 
+def test_a_server_without_room_for_a_file_is_told_though_a_small_row_fits(doctor: Doctor, database_url: str) -> None:
+    found = doctor(make_conninfo(database_url, options="-c temp_file_limit=1MB"))
+    assert (found["rights"]["state"], found["room"]["state"]) == ("fine", "wrong")
+    assert "a limit set for" in found["room"]["found"] and found["room"]["to_do"]
+
+
 def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: str) -> None:
     found = doctor(
         empty_database_url, "llm.default.model_name=x", "llm.default.base_url=http://127.0.0.1:1/v1",
@@ -112,7 +118,7 @@ def test_an_extension_that_the_role_may_not_create_is_told_before_an_upgrade(
 def test_a_database_that_is_away_stops_only_what_needs_it(doctor: Doctor) -> None:
     found = doctor("postgresql://nobody@127.0.0.1:1/none")
     assert states(found)["wrong"] == ["postgres"] and "start Postgres there" in found["postgres"]["to_do"]
-    assert states(found)["not checked"] == ["encoding", "pgvector", "schema", "rights", "clock", "jobs"]
+    assert states(found)["not checked"] == ["encoding", "pgvector", "schema", "rights", "room", "clock", "jobs"]
 
 
 def test_a_database_that_cannot_hold_every_text_is_refused(
