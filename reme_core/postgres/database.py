@@ -238,15 +238,6 @@ class Database:
             return False
         return True
 
-    async def takes_writes(self) -> bool:
-        """Whether the database may be written to, which a standby, and one that is set to be read-only, may not.
-
-        Raises:
-            DatabaseUnavailableError: There is no connection.
-        """
-        ((read_only,),) = await self.execute_anywhere("select current_setting('transaction_read_only')")
-        return bool(read_only == "off")
-
     @property
     def pool(self) -> AsyncConnectionPool[Connection]:
         """The pool itself, for a library that brings its own statements; an error if the database has been closed."""

@@ -30,15 +30,19 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 class Guard:
     """Middleware around an ASGI app.
 
+    A request that comes while `limit_concurrency` others are under way is refused with 503.
     A body of more than `max_body_bytes` is refused with 413. A request that takes longer than `timeout_seconds` is
     cancelled and answered with 504; a stream that has begun ends with an event `error`.
     """
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, max_body_bytes: int, timeout_seconds: float) -> None:
+    def __init__(
+        self, app: ASGIApp, *, metrics: Metrics, max_body_bytes: int, timeout_seconds: float, limit_concurrency: int
+    ) -> None:
         self._app = app
         self._metrics = metrics
         self._max_body_bytes = max_body_bytes
         self._timeout_seconds = timeout_seconds
+        self._limit_concurrency, self._under_way = limit_concurrency, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI defines it."""
@@ -63,8 +67,11 @@ class Guard:
 
         problem: tuple[int, str, str] | None = None
         self._metrics.in_progress.inc()
+        self._under_way += 1
         try:
-            if int(headers.get("content-length") or 0) > self._max_body_bytes:
+            if self._under_way > self._limit_concurrency:
+                problem = (503, "overloaded", self._too_many())
+            elif int(headers.get("content-length") or 0) > self._max_body_bytes:
                 problem = (413, "too_large", self._too_large())
             else:
                 async with asyncio.timeout(self._timeout_seconds) as limit:
@@ -84,6 +91,7 @@ class Guard:
                     async with asyncio.timeout(_LAST_WORDS_SECONDS):
                         await send({"type": "http.response.body", "body": error_event(*problem[1:], request_id)})
             self._metrics.in_progress.dec()
+            self._under_way -= 1
             # No value that callers can make up may become a label: each would be a time series of its own.
             method = scope["method"] if scope["method"] in _METHODS else "other"
             route = getattr(scope.get("route"), "path_format", "unknown")
@@ -105,6 +113,9 @@ class Guard:
             return message
 
         return receive_limited
+
+    def _too_many(self) -> str:
+        return f"no more than {self._limit_concurrency:,} at a time (http.limit_concurrency); try again in a moment"
 
     def _too_large(self) -> str:
         return f"the body is larger than {self._max_body_bytes:,} bytes (http.max_body_bytes)"

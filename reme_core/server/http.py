@@ -38,6 +38,7 @@ from reme_core.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_WRITABLE: Final = "select current_setting('transaction_read_only') = 'off'"
 _READY_SECONDS: Final = 3.0  # the database; probes come every ten seconds by Kubernetes' default
 _MODEL_SECONDS: Final = 20.0  # both models; a local server may first have to load one
 
@@ -116,6 +117,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
         metrics=metrics,
         max_body_bytes=settings.http.max_body_bytes,
         timeout_seconds=settings.http.timeout_seconds,
+        limit_concurrency=settings.http.limit_concurrency,
     )
     app.include_router(_service_routes(catalog, metrics))
     # Routes are tried in order. Retrievals come first, since somebody waits for their answers.
@@ -179,7 +181,8 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
 async def _readiness(reme: Engine, *, ask_models: bool) -> Readiness:
     try:
         async with asyncio.timeout(_READY_SECONDS):
-            writable = await reme.database.takes_writes()
+            # A standby says so as well as a database that is set to be read-only.
+            ((writable,),) = await reme.database.execute_anywhere(_WRITABLE)
             load = await reme.background.load()
     except (DatabaseError, TimeoutError) as error:
         log.warning("not ready: %s", error or "the database did not answer")

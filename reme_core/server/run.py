@@ -42,7 +42,6 @@ async def serve_http(settings: Settings) -> None:
             http.port,
             {"listens": "", "docs": "/docs", "inspector": "/inspector"},
             timeout_keep_alive=http.timeout_keep_alive,
-            limit_concurrency=http.limit_concurrency,
         )
 
 

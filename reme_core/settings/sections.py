@@ -117,6 +117,7 @@ class HttpSettings(Section):
     """Hosts that requests may name, and that web pages which use the service may come from: `["reme.example"]`. This
     machine's own names and addresses are always allowed; `["*"]` allows every host, and so every web page."""
     limit_concurrency: int = Field(1000, ge=1)
+    """Requests at a time; those that come beside them are refused with 503."""
     timeout_keep_alive: int = Field(60, ge=0)
     max_body_bytes: int = Field(32 * 2**20, ge=1)
     """Larger requests are refused; a long trajectory has about a megabyte."""

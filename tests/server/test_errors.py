@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from functools import partial
 from typing import Any
 
 import anyio
@@ -180,6 +181,26 @@ async def test_a_body_beyond_the_limit_is_refused_announced_or_not(reme: Engine)
             headers = {"Content-Type": "application/json"}
             response = await client.post("/retrieve_task_memory", content=content, headers=headers)
             assert (response.status_code, response.json()["code"]) == (413, "too_large")
+
+
+async def test_a_request_too_many_is_refused_in_the_form_of_all_errors(reme: Engine) -> None:
+    reme.settings.http.limit_concurrency = 1
+    held, going_on = anyio.Event(), anyio.Event()
+
+    async def hold() -> Any:
+        held.set()
+        await going_on.wait()
+        yield b'{"query": "x"}'
+
+    async with connected(create_app(reme)) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(
+            partial(client.post, "/retrieve_task_memory", content=hold(), headers={"Content-Type": "application/json"})
+        )
+        await held.wait()
+        refused = await client.post("/retrieve_task_memory", json={"query": "x"})
+        going_on.set()
+    assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "overloaded", "1")
+    assert "no more than 1 at a time (http.limit_concurrency)" in refused.json()["message"]
 
 
 async def test_a_request_that_takes_too_long_is_cancelled(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
