@@ -105,6 +105,7 @@ async def test_when_a_memory_holds_is_shown_where_it_is_known(client: httpx.Asyn
         ("/inspector/memories?w=a&p=0", 422, "look at the address"),
         ("/inspector/memories?w=a&q=%00", 422, "a value does not fit"),
         ("/inspector/memory?w=a&id=none", 404, "none"),
+        ("/inspector/memorys?w=a", 404, "there is no page"),
         ("/inspector/recall?w=a&id=none", 404, "older than the log"),
         ("/inspector/conversation?w=a&s=none", 404, "nothing was recorded"),
         ("/inspector/times?w=a&start=soon", 422, "is no day"),

@@ -11,8 +11,9 @@ from typing import Final
 from fastapi import APIRouter, HTTPException
 from starlette.responses import FileResponse
 
+from reme_core.errors import NotFoundError
 from reme_core.server.inspector import actions, pages
-from reme_core.server.inspector.page import HEADERS
+from reme_core.server.inspector.page import HEADERS, PageRoute, ThePage
 
 _STATIC: Final = Path(__file__).parent / "static"
 
@@ -26,3 +27,14 @@ async def _file(name: str) -> FileResponse:
     if name not in ("inspector.css", "inspector.js"):
         raise HTTPException(404)
     return FileResponse(_STATIC / name, headers=HEADERS | {"Cache-Control": "no-cache"})
+
+
+_others = APIRouter(route_class=PageRoute)
+
+
+@_others.get("/inspector/{path:path}")
+async def _unknown(path: str, page: ThePage) -> None:
+    raise NotFoundError(f"there is no page '{path}'; the first page lists the workspaces")
+
+
+router.include_router(_others)  # the last one: whatever is no page of those above
