@@ -136,9 +136,16 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
         yield _look("postgres", reach)
         for name, check in checks.items():
             if usable:
-                yield _look(name, partial(check, *usable[0]))
+                yield _look(name, partial(_ask_database, check, *usable[0]))
             else:
                 yield Finding(name, "not checked", "there is no database to ask")
+
+
+def _ask_database(check: Callable[[Connection, str], str], connection: Connection, url: str) -> str:
+    from reme_core.postgres.errors import translating_errors
+
+    with translating_errors(url):
+        return check(connection, url)
 
 
 def _charset(connection: Connection, _url: str) -> str:
@@ -177,11 +184,9 @@ def _rights(connection: Connection, url: str) -> str:
     return f"reads and writes{f' as {role}' if role else ''}, one workspace at a time"
 
 
-def _room(connection: Connection, url: str) -> str:
+def _room(connection: Connection, _url: str) -> str:
     """Check that the disk of the server has room: a small row, as in `_rights`, is taken also by one that is full."""
-    from reme_core.postgres.errors import translating_errors
-
-    with translating_errors(url), connection.transaction():
+    with connection.transaction():
         connection.execute("set local work_mem = '64kB'")  # the rest of the rows below goes into a file for a moment
         connection.execute("select count(*) from string_to_table(repeat(repeat('x', 1000) || ',', 8000), ',')")
     return "the server had room for a file of 8 MiB"
@@ -190,14 +195,13 @@ def _room(connection: Connection, url: str) -> str:
 @contextmanager
 def _transaction(connection: Connection, url: str, workspace: str) -> Iterator[str | None]:
     """A transaction as those of the memory, about one workspace or all (`*`), which is rolled back; yields the role."""
-    from reme_core.postgres.errors import translating_errors
     from reme_core.postgres.migrate import current_version
     from reme_core.postgres.session import prepare
 
     if current_version(connection) is None:
         raise SchemaError("there is no schema yet; run `reme db upgrade`")
     session = prepare(url, embedded=False)
-    with translating_errors(url), connection.transaction(force_rollback=True):
+    with connection.transaction(force_rollback=True):
         if session.role is not None:
             connection.execute(f"set local role {session.role}".encode())
         connection.execute(f"set local search_path = {session.search_path}".encode())

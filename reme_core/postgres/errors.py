@@ -53,7 +53,7 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
     (pg.QueryCanceled,): _Reply(
         DatabaseError,
         "{where} cancelled a statement",
-        "if it needs longer, raise limits.read_seconds or limits.write_seconds",
+        "if it needs longer, raise limits.read_seconds or limits.write_seconds, or the role's statement_timeout",
     ),
     (pg.DiskFull,): _Reply(DatabaseError, "the disk of {where} is full", "make room and try again"),
     (pg.OutOfMemory,): _Reply(
@@ -66,7 +66,7 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
         DatabaseError, "a limit set for {where} was reached", "raise that limit, such as temp_file_limit"
     ),
     (pg.ProgramLimitExceeded, pg.StatementTooComplex, pg.TooManyColumns, pg.TooManyArguments): _Reply(
-        InputError, "this is more than {where} can do at once", "give shorter values, or fewer at a time"
+        InputError, "this is more than the database can do at once", "give shorter values, or fewer at a time"
     ),
     (psycopg.DataError,): _Reply(InputError, "a value does not fit", "correct it"),
     (pg.UndefinedFile,): _Reply(
@@ -100,6 +100,11 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
 _BY_PHRASE: dict[tuple[str, ...], tuple[str, str]] = {
     ("closed the connection", "connection is closed", "connection is lost", "consuming input failed"): (
         "{where} broke off", "try again in a moment",
+    ),
+    # Before the others: a certificate may be what does not exist.
+    ("certificate", "SSL error", "SSL was required"): (
+        "no secure connection to {where}",
+        "correct the server's certificate, or sslmode and sslrootcert in DATABASE_URL",
     ),
     ("password authentication failed",): ("wrong password for user {user} at {where}", "correct it in DATABASE_URL"),
     ("no password supplied",): ("{where} asks for a password for user {user}", "put one into DATABASE_URL"),
@@ -183,6 +188,8 @@ def translating_errors(url: str) -> Iterator[None]:
 
 def _translate_of_server(error: psycopg.Error, url: str) -> ReMeError | None:
     text, where = error.diag.message_primary or str(error), mask_password(url)
+    if isinstance(error, pg.ProgramLimitExceeded) and text.startswith("index row"):
+        return InputError("an id or another name is too long for the database; give one of at most 200 characters")
     if reply := _reply_to(error):
         return reply.error(f"{reply.problem.format(where=where)} ({text}); {reply.advice}")
     if not isinstance(error, psycopg.OperationalError):

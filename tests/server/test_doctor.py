@@ -93,6 +93,13 @@ def test_a_server_without_room_for_a_file_is_told_though_a_small_row_fits(doctor
     assert "a limit set for" in found["room"]["found"] and found["room"]["to_do"]
 
 
+def test_a_statement_that_the_server_cancels_is_told_with_what_to_do(doctor: Doctor, database_url: str) -> None:
+    found = doctor(make_conninfo(database_url, options="-c statement_timeout=1ms"))
+    assert found["room"]["state"] == "wrong"
+    for one in found.values():
+        assert "QueryCanceled" not in one["found"] and "report it" not in one["to_do"]
+
+
 def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: str) -> None:
     found = doctor(
         empty_database_url, "llm.default.model_name=x", "llm.default.base_url=http://127.0.0.1:1/v1",

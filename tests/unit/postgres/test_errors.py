@@ -35,7 +35,12 @@ def operational(kind: type[psycopg.Error] = psycopg.OperationalError) -> list[ty
         (pg.OutOfMemory("out of shared memory"), DatabaseError, "ran out of memory", "give it more"),
         (pg.TooManyConnections("too many"), DatabaseUnavailableError, "no connection left", "max_connections"),
         (pg.ConfigurationLimitExceeded("temporary file size"), DatabaseError, "a limit set for", "temp_file_limit"),
-        (pg.ProgramLimitExceeded("index row size 2712"), InputError, "can do at once", "shorter values"),
+        (
+            pg.ProgramLimitExceeded("index row size 2712"),
+            InputError,
+            "an id or another name is too long",
+            "at most 200",
+        ),
         (pg.IoError("could not read block 3"), DatabaseError, "trouble with its files", "log"),
         (pg.ObjectInUse("is being accessed"), ConflictError, "another transaction", "try again"),
         (pg.DeadlockDetected("deadlock detected"), ConflictError, "another transaction", "try again"),
@@ -48,6 +53,14 @@ def operational(kind: type[psycopg.Error] = psycopg.OperationalError) -> list[ty
         (
             psycopg.OperationalError("consuming input failed: server closed the connection unexpectedly"),
             *(DatabaseUnavailableError, "broke off", "in a moment"),
+        ),
+        (
+            psycopg.OperationalError('root certificate file "/root/.postgresql/root.crt" does not exist'),
+            *(DatabaseUnavailableError, "no secure connection", "sslrootcert"),
+        ),
+        (
+            psycopg.OperationalError("server does not support SSL, but SSL was required"),
+            *(DatabaseUnavailableError, "no secure connection", "sslmode"),
         ),
         (pg.PipelineAborted("pipeline aborted"), DatabaseError, "before this one failed", "try again"),
         (pg.ExternalRoutineException("plpython"), DatabaseError, "cannot do this", "log"),
@@ -70,7 +83,7 @@ def test_only_a_lost_connection_is_said_to_have_broken_off(kind: type[psycopg.Er
     named = (pg.QueryCanceled, pg.DatabaseDropped, pg.CannotConnectNow)
     lost = (kind.sqlstate or "").startswith(("08", "57")) and kind not in named
     assert ("broke off" in str(ours)) == lost
-    assert WHERE in str(ours) or isinstance(ours, ConflictError)
+    assert WHERE in str(ours) or isinstance(ours, ConflictError | InputError)
     assert "what the server says" in str(ours)
     assert "secret" not in str(ours)
 
