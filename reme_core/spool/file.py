@@ -179,7 +179,8 @@ class SpoolFile:
                 self._replace_broken(error)
                 return self._transact(work)
         except (OSError, sqlite3.Error) as error:
-            raise SpoolError(f"the turns that wait in {self.path} cannot be read or written: {error}") from None
+            problem = f"the turns that wait in {self.path} cannot be read or written: {error}"
+            raise SpoolError(f"{problem}; make room on its disk, or let this process write there") from None
 
     def _transact(self, work: Callable[[sqlite3.Connection], R]) -> R:
         if _place(self.path) != self._place:
