@@ -5,13 +5,10 @@ Its transports are stdio, server-sent events (`/sse`) and streamable HTTP (`/mcp
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-import os
-import threading
-from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Literal, cast
 from urllib.parse import quote, unquote, urlsplit
 
@@ -40,6 +37,7 @@ from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of
 from reme_core.server.errors import error_response, message_for_caller
 from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
+from reme_core.server.pipes import Pipes
 from reme_core.server.service import Service
 from reme_core.server.wire import (
     DEFAULT_WORKSPACE,
@@ -97,24 +95,10 @@ def _server_over(service: Service) -> Server[Any, Any]:
 async def run_stdio(reme: Engine) -> None:
     """Serve over stdin and stdout, until stdin ends. Nothing else may write to stdout."""
     server = create_server(reme, host="localhost")  # only the program that started it speaks with it
-    async with stdio_server(cast("anyio.AsyncFile[str]", _lines_of_stdin())) as (read, write):
+    pipes = Pipes()
+    files = cast("anyio.AsyncFile[str]", pipes.lines()), cast("anyio.AsyncFile[str]", pipes)
+    async with stdio_server(*files) as (read, write):
         await server.run(read, write, server.create_initialization_options())
-
-
-async def _lines_of_stdin() -> AsyncIterator[str]:
-    # The SDK's own reader waits in a thread that nothing ends but a line, so Ctrl-C would not end the process. It has a
-    # descriptor of its own: Python closes `sys.stdin` when it ends, and this thread may still be reading then.
-    loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
-
-    def read() -> None:
-        with os.fdopen(os.dup(0), encoding="utf-8", errors="replace") as stdin, suppress(RuntimeError):  # a closed loop
-            for line in stdin:
-                loop.call_soon_threadsafe(lines.put_nowait, line)
-            loop.call_soon_threadsafe(lines.put_nowait, "")
-
-    threading.Thread(target=read, name="stdin", daemon=True).start()
-    while line := await lines.get():
-        yield line
 
 
 def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette:

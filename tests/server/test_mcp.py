@@ -200,6 +200,24 @@ async def test_over_pipes_nothing_but_the_protocol_is_on_stdout(own_data_dir: Pa
     assert "Traceback" not in errors.read_text(encoding="utf-8")
 
 
+def test_a_call_at_the_end_of_the_input_is_answered(migrated_data_dir: Path) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    said: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": "last", "method": "tools/call", "params": {"name": "list_memory", "arguments": {}}},
+    ]
+    process = subprocess.run(
+        [str(Path(sys.executable).parent / "reme"), "mcp"],
+        input="".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said),
+        env=os.environ | {"REME_HOME": str(migrated_data_dir)},
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    first, last = map(json.loads, process.stdout.splitlines())
+    assert (first["id"], last["id"], last["result"]["isError"]) == (1, "last", False)
+    assert "Traceback" not in process.stderr
+
+
 def test_ctrl_c_ends_it_although_its_input_stays_open(migrated_data_dir: Path) -> None:
     code = (
         "import signal\nfrom reme_core.cli import main\n"

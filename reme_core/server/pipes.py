@@ -1,0 +1,75 @@
+"""Standard input and output of the MCP service, as the official SDK reads and writes them, line by line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, Final
+
+import anyio.to_thread
+
+_LAST_SECONDS: Final = 30.0  # for the calls that run when the input ends; a model may be slow
+
+
+class Pipes:
+    """The input as lines, and the output; the input ends when the calls that came before its end are answered."""
+
+    # At the end of the input the SDK cancels what runs. So a call at the end of a pipe would get no answer.
+    def __init__(self) -> None:
+        self._unanswered: set[str] = set()
+        self._answered = asyncio.Event()
+
+    async def lines(self) -> AsyncIterator[str]:
+        """The lines of the standard input."""
+        # The SDK's own reader waits in a thread that nothing ends but a line, so Ctrl-C would not end the process. It
+        # has a descriptor of its own: Python closes `sys.stdin` when it ends, and this thread may still be reading.
+        loop, lines = asyncio.get_running_loop(), asyncio.Queue[str]()
+
+        def read() -> None:
+            stdin = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
+            with stdin, suppress(RuntimeError):  # a closed loop
+                for line in stdin:
+                    loop.call_soon_threadsafe(lines.put_nowait, line)
+                loop.call_soon_threadsafe(lines.put_nowait, "")
+
+        threading.Thread(target=read, name="stdin", daemon=True).start()
+        while line := await lines.get():
+            message = _message(line)
+            if message.get("jsonrpc") == "2.0" and "method" in message and "id" in message:
+                self._unanswered.add(repr(message["id"]))
+            yield line
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):
+                while self._unanswered:
+                    self._answered.clear()
+                    await self._answered.wait()
+
+    async def write(self, text: str) -> None:
+        """Write a line to the standard output, and flush it."""
+        await anyio.to_thread.run_sync(_write, text)
+        message = _message(text)
+        if "method" not in message:
+            self._unanswered.discard(repr(message.get("id")))
+            self._answered.set()
+
+    async def flush(self) -> None:
+        """Do nothing: each line is flushed."""
+
+
+def _write(text: str) -> None:
+    sys.stdout.buffer.write(text.encode("utf-8"))
+    sys.stdout.buffer.flush()
+
+
+def _message(line: str) -> dict[str, Any]:
+    """The message of a line; empty if there is none: the SDK answers that."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}
