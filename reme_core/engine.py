@@ -380,7 +380,7 @@ class Engine:
         Raises:
             ReMeError: All of them failed. Nothing is lost: they are tried again later.
         """
-        return await self.background.summarise(workspace)
+        return await self.background.do_waiting(workspace)
 
     async def _summarise(self, workspace: str, session_id: str | None) -> Mapping[str, int]:
         request = {"workspace_id": workspace, "session_id": session_id}

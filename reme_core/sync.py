@@ -129,7 +129,6 @@ class BlockingBackground(Facade):
     drop = blocking(Background.drop)
     drain = blocking(Background.drain)
     do_waiting = blocking(Background.do_waiting)
-    summarise = blocking(Background.summarise)
 
 
 class ReMe(Facade):

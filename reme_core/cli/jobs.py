@@ -11,7 +11,7 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Commands, Session
-from reme_core.errors import InputError, ReMeError, did_you_mean
+from reme_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from reme_core import Settings
@@ -161,8 +161,6 @@ def run(session: Session, workspace: Workspace = None) -> None:
     with session.open() as reme:
         told = reme.background.do_waiting(workspace)
         left = reme.background.jobs(workspace, statuses=["todo", "failed"])
-    if told.failed and not told.done:
-        raise ReMeError(f"no job was done: {told.reasons}. They wait, and are tried again; `reme jobs list` shows them")
     waiting = f"{output.count_of(len(left), 'jobs')} left" if left else "nothing waits"
     failed = [Text(f"failed: {job.task} of '{job.workspace}': {job.error}", "yellow") for job in told.failed]
     session.show({"left": left}, f"Done; {waiting}.", *failed)

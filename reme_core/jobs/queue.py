@@ -83,6 +83,7 @@ class Background:
         self._left_alone = False
         self._forgot_at = float("-inf")
         self._worker = Worker(database, self._app, settings, queues=self._queues, now_and_then=self._keep_up)
+        self._failures: dict[int | None, type[ReMeError]] = {}  # by what kind of error jobs failed here
         self._tries = Tries(settings.max_attempts)
         task = partial(self._app.task, queue=QUEUE, retry=self._tries, pass_context=True)
         self._summarising = task(name="reme.summarise")(self._run_summary)
@@ -185,8 +186,10 @@ class Background:
         self._worker.take_on()
         try:
             yield
+            self._failures.pop(context.job.id, None)
         except Exception as error:  # a job may fail of anything
             is_ours = isinstance(error, ReMeError)
+            self._failures[context.job.id] = type(error) if isinstance(error, ReMeError) else ReMeError
             why = str(error) if is_ours else f"{type(error).__name__}: {error}"
             with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
                 is_try = not isinstance(error, _NO_TRIES)
@@ -226,7 +229,12 @@ class Background:
             await self._worker.work_off()
 
     async def do_waiting(self, workspace: str | None = None) -> Summary:
-        """Do the waiting jobs of one workspace, or of all, now; returns them by their outcome."""
+        """Do the waiting jobs of one workspace, or of all, now; returns them by their outcome.
+
+        Raises:
+            ReMeError: All that were tried failed; the message says why. If all failed here by one kind of error, such
+                as a `ModelUnavailableError`, it is of that kind.
+        """
         waiting = await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)
         tried = {job.id: job.attempts for job in waiting}
         await self.drain(workspace)
@@ -238,20 +246,11 @@ class Background:
             jobs = await self.jobs(workspace, ids=list(tried), limit=_MOST)
         done = [job for job in jobs if job.status == "succeeded"]
         failed = [job for job in jobs if job.status != "succeeded" and job.attempts > tried[job.id]]
-        return Summary(done, failed, [job for job in jobs if job not in done and job not in failed])
-
-    async def summarise(self, workspace: str) -> Summary:
-        """`do_waiting` for one workspace.
-
-        Raises:
-            ReMeError: All jobs failed; the message says why.
-        """
-        summary = await self.do_waiting(workspace)
-        if summary.failed and not summary.done:
-            raise ReMeError(
-                f"no memories were made in workspace '{workspace}': {summary.reasons}. What was said waits, and is "
-                "tried again; `reme jobs list` shows it"
-            )
+        summary = Summary(done, failed, [job for job in jobs if job not in done and job not in failed])
+        if failed and not done:
+            kind, *others = {self._failures.get(job.id, ReMeError) for job in failed}
+            told = f"no job was done: {summary.reasons}. They wait, and are tried again; `reme jobs list` shows them"
+            raise (ReMeError if others else kind)(told)
         return summary
 
     async def aclose(self, patience: float) -> None:

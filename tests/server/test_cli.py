@@ -456,5 +456,5 @@ def test_jobs_that_all_fail_are_an_error_with_the_reason(
     for name, value in model.items():
         monkeypatch.setenv(f"REME_LLM__DEFAULT__{name}", value)
     reme("record", "I moved to Rome in May.", "-w", "alice")
-    reme(*command, code=1)
+    reme(*command, code=5)
     assert "could not be reached" in reme.err and "reme jobs list" in reme.err

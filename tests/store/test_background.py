@@ -291,7 +291,9 @@ async def test_summarise_tells_what_failed_and_raises_where_all_did(reme: Engine
     reme.background._summarise = tried
     for session in ("a", "b"):
         await reme.record("w", turns(f"said in {session}", session=session))
-    with pytest.raises(ReMeError, match=r"no memories .* 'w': the model is down for a; the model is down for b\. What"):
+    with pytest.raises(
+        ModelUnavailableError, match=r"no job .*: the model is down for a; the model is down for b\. They"
+    ):
         await reme.summarise("w")
     down.remove("b")
     told = await reme.summarise("w")
