@@ -246,4 +246,5 @@ def sanitise(message: Message) -> Message:
     values["tool_calls"] = [call.model_dump() for call in message.tool_calls]
     sent_at = values.pop("sent_at")
     ids = {name: encode_json(values[name]) for name in ("message_id", "session_id", *SCOPES)}
-    return Message.model_validate(plain_json(values) | ids | {"sent_at": sent_at})
+    plain = {name: plain_json(value) for name, value in values.items()}
+    return Message.model_validate(plain | ids | {"sent_at": sent_at})

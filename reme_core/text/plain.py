@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
+from pydantic import BaseModel
 
 
 def plain_text(text: str) -> str:
@@ -22,10 +23,15 @@ def plain_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def plain_json(value: Any) -> Any:
+_DEEPEST: Final = 99
+"""How many lists and dicts may stand in each other: a `JsonObject` may have no more."""
+
+
+def plain_json(value: Any, within: Sequence[int] = ()) -> Any:
     """Convert a value to strings, finite numbers, booleans, None, lists and dicts.
 
-    NaN and infinities become None, keys and objects of other types their `str()`.
+    NaN and infinities become None, models of Pydantic dicts, keys and objects of other types their `str()`. "…" stands
+    for what is nested too deeply, or in itself. `within` is for the recursion: in what the value stands.
 
     >>> plain_json({1: (np.float32(0.5), {"b"}, float("nan"))})
     {'1': [0.5, ['b'], None]}
@@ -36,11 +42,14 @@ def plain_json(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | float):
         return value if not isinstance(value, float) or math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {plain_text(str(key)): plain_json(member) for key, member in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain_json(member) for member in value]
-    return plain_text(str(value))
+    if not isinstance(value, BaseModel | Mapping | list | tuple | set | frozenset):
+        return plain_text(str(value))
+    if id(value) in within or len(within) == _DEEPEST:
+        return "…"
+    inside = (*within, id(value))
+    if isinstance(value, BaseModel | Mapping):
+        return {plain_text(str(key)): plain_json(member, inside) for key, member in dict(value).items()}
+    return [plain_json(member, inside) for member in value]
 
 
 _ESCAPE: Final = "\x10"  # data link escape, whose purpose is to change the meaning of what follows

@@ -16,6 +16,7 @@ from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.accounts import Counts, Usage
 from reme_core.turn.closing import Closing
 from reme_core.turn.connections import Client, ReMeLike, TurnConnection
+from reme_core.turn.heard import calls_of_api, heard_call, heard_message, text_of_value
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
 from reme_core.turn.memory_tools import (
     TOOLS_HINT,
@@ -81,6 +82,7 @@ __all__ = [
     "as_text",
     "callers_portal",
     "calls_in",
+    "calls_of_api",
     "check_chance",
     "check_count",
     "check_count_tokens",
@@ -91,6 +93,8 @@ __all__ = [
     "decode_json",
     "encode_json",
     "fit_window",
+    "heard_call",
+    "heard_message",
     "id_within",
     "id_without",
     "name_workspace",
@@ -98,6 +102,7 @@ __all__ = [
     "plain_json",
     "refuse_unknown",
     "stable_id",
+    "text_of_value",
     "tool_call_result",
     "tool_schema",
     "with_recorded_ids",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from autogen_agentchat.messages import TextMessage, ThoughtEvent
 from autogen_core import FunctionCall
 from autogen_core.models import AssistantMessage, FunctionExecutionResult, FunctionExecutionResultMessage, UserMessage
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages.tool import invalid_tool_call
 from llama_index.core.llms import ChatMessage
 
 from reme_core import AsyncReMe
@@ -61,6 +63,42 @@ async def test_messages_of_frameworks_are_recorded_as_they_were_said(reme: Async
     with_tools = framework in ("langchain", "autogen, models")
     assert calls == ([("weather", '{"city": "Évora"}')] if with_tools else [])
     assert results == ([("c1", "18 degrees")] if with_tools else [])
+
+
+ODD: dict[str, Any] = {
+    "langchain, arguments that are no JSON": AIMessage("", invalid_tool_calls=[invalid_tool_call(args='{"a": 4711')]),
+    "langchain, a refusal": AIMessage([{"type": "refusal", "refusal": "I cannot tell 4711."}]),
+    "langchain, a refusal in a field": AIMessage("", additional_kwargs={"refusal": "I cannot tell 4711."}),
+    "langchain, a result in parts": ToolMessage([{"type": "json", "json": {"a": 4711}}], tool_call_id="c1"),
+    "autogen, arguments that are no text": AssistantMessage(
+        content=[FunctionCall("c1", {"a": 4711}, "add")],  # type: ignore[arg-type]  # of a client of an application's own
+        source="guide",
+    ),
+    "autogen, no id": TextMessage(content="It is 4711.", source="guide", id=""),
+    "llamaindex, a name that is no text": ChatMessage("It is 4711.", additional_kwargs={"name": 7}),
+    "llamaindex, calls that are none": ChatMessage(
+        "It is 4711.", role="assistant", additional_kwargs={"tool_calls": 7}
+    ),
+    "agentscope, deep metadata": UserMsg("user", "It is 4711.", metadata={"in": json.loads("[" * 200 + "]" * 200)}),
+    "agentscope, a time that is none": UserMsg("user", "It is 4711.", created_at="yesterday"),
+}
+
+
+@pytest.mark.parametrize("message", ODD.values(), ids=ODD)
+async def test_no_words_are_lost_for_what_stands_beside_them(reme: AsyncReMe, message: Any) -> None:
+    await reme.record("alice", [message], session_id="monday")
+    [stored] = await reme.messages("alice", "monday")
+    assert "4711" in stored.content + "".join(call.arguments for call in stored.tool_calls)
+
+
+async def test_images_and_files_are_no_words_of_a_tool(reme: AsyncReMe) -> None:
+    parts: list[Any] = [
+        {"type": "image", "base64": "aGVsbG8="},
+        {"type": "document", "source": {"type": "base64", "data": "aGVsbG8="}},
+        {"type": "text", "text": "A cat."},
+    ]
+    await reme.record("alice", [ToolMessage(parts, tool_call_id="c1")], session_id="monday")
+    assert [m.content for m in await reme.messages("alice", "monday")] == ["A cat."]
 
 
 async def test_one_message_of_a_framework_is_taken_alone_and_other_objects_are_refused(reme: AsyncReMe) -> None:

@@ -47,10 +47,13 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2),
     max_leaves=4,
 )
-extras = st.dictionaries(st.sampled_from(["x", "reme_note", "lc_source", "data"]), values, max_size=2)
+extras = st.dictionaries(st.sampled_from(["x", "reme_note", "lc_source", "data", "refusal"]), values, max_size=2)
 image = st.just({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}})
 text_part = words.map(lambda text: {"type": "text", "text": text})
-contents = words | st.lists(text_part | image | words, max_size=3)
+other_part = st.sampled_from(["refusal", "json"]).flatmap(
+    lambda kind: words.map(lambda text: {"type": kind, kind: text})
+)
+contents = words | st.lists(text_part | image | other_part | words, max_size=3)
 calls = st.lists(
     st.fixed_dictionaries(
         {

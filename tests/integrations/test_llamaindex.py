@@ -250,6 +250,16 @@ async def test_what_a_react_agent_thinks_is_no_answer(settings: Settings) -> Non
     assert answer[3].endswith("Observation: It is noon.\nThought: I can answer.")
 
 
+@pytest.mark.parametrize("beside", ["name", "tool_calls", "raw"])
+@pytest.mark.parametrize("odd", [7, {"a": 1}, [object()], {"in": json.loads("[" * 300 + "]" * 300)}])
+async def test_what_stands_beside_the_words_does_not_lose_them(settings: Settings, beside: str, odd: Any) -> None:
+    async with ReMeMemory(settings, "alice", write="awaited") as memory:
+        await memory.aput(ChatMessage("Hello!", additional_kwargs={beside: odd}))
+        await memory.aput(ChatMessage("I am here.", role="assistant", additional_kwargs={beside: odd}))
+        assert [m.content for m in await memory.aget()] == ["Hello!", "I am here."]
+    assert await stored(settings, "role, content") == [("user", "Hello!"), ("assistant", "I am here.")]
+
+
 async def test_the_agents_of_a_workflow_are_the_authors(settings: Settings) -> None:
     model = ScriptedModel()
     model.call("handoff", to_agent="writer", reason="It is about words.")

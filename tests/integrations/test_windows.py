@@ -40,6 +40,11 @@ def read_log(job: int) -> str:
     return "\n".join(f"job {job} step {number} gave {number * 37 + job}" for number in range(ROWS))
 
 
+def read_rows() -> list[dict[str, Any]]:
+    """Read the rows of a log, in a part of its own, as some servers of tools give them."""
+    return [{"type": "json", "json": [f"row {number} gave {number * 37}" for number in range(ROWS)]}]
+
+
 class Allowed(AgentScopeTool):
     async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
         return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="only a log")
@@ -49,6 +54,18 @@ def check(prompt: list[Any]) -> None:
     """What a model was shown is within three quarters of its window."""
     text = "\n".join(message.text for message in prompt)
     assert most_tokens(text) < 0.75 * WINDOW, most_tokens(text)
+
+
+async def test_langchain_with_a_result_that_is_no_text(reme: AsyncReMe) -> None:
+    model = ScriptedModel()
+    async with ReMeMiddleware(client=reme, workspace_id="alice", window=WINDOW, recall=False) as memory:
+        agent: Any = create_agent(ScriptedChat(model), [tool(read_rows)], middleware=[memory])
+        model.call("read_rows")
+        await agent.ainvoke({"messages": [HumanMessage("What did row 600 give?")]})
+    [shown] = [message.text for message in model.prompts[-1] if message.role == "tool"]
+    assert "read_working_memory" in shown
+    assert "row 0 gave 0" in shown
+    check(model.prompts[-1])
 
 
 @pytest.mark.parametrize("asynchronous", [True, False])

@@ -8,8 +8,8 @@ from typing import Any
 from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState
 from agentscope.model import ChatModelBase, ChatResponse
 
-from reme_core.turn import AgentChat, Completion, Position, check_model, id_within, plain_json
-from reme_core.types import Message, ToolCall
+from reme_core.turn import AgentChat, Completion, Position, check_model, heard_call, heard_message
+from reme_core.types import Message
 
 
 def from_msg(msg: Msg, session_id: str = "", agent: str = "") -> list[Message]:
@@ -17,7 +17,7 @@ def from_msg(msg: Msg, session_id: str = "", agent: str = "") -> list[Message]:
 
     For the agent of that name, the words of another agent are those of a user.
     """
-    text = _message(msg, id_within(msg.id, session_id), content=msg.get_text_content() or "")
+    text = _message(msg, msg.id, session_id, msg.get_text_content())
     if agent and _is_heard(msg, agent):
         text = text.model_copy(update={"role": "user"})
     return [*from_reply(msg, session_id), text]
@@ -50,24 +50,25 @@ def from_reply(msg: Msg, session_id: str = "") -> list[Message]:
 
 
 def _call_message(msg: Msg, session_id: str, calls: Sequence[ToolCallBlock], words: str) -> Message:
-    ours = [ToolCall(id=call.id, name=call.name, arguments=call.input) for call in calls]
-    return _message(msg, id_within(f"{msg.id}:{calls[0].id}:call", session_id), content=words, tool_calls=ours)
+    ours = [heard_call(call.id, call.name, call.input) for call in calls]
+    return _message(msg, f"{msg.id}:{calls[0].id}:call", session_id, words, tool_calls=ours)
 
 
 def _result_message(msg: Msg, session_id: str, block: ToolResultBlock) -> Message:
     failed = {"is_error": True} if block.state == ToolResultState.ERROR else {}
-    message_id = id_within(f"{msg.id}:{block.id}", session_id)
-    part = _message(msg, message_id, content=text_of(block.output), tool_call_id=block.id)
+    part = _message(msg, f"{msg.id}:{block.id}", session_id, text_of(block.output), tool_call_id=block.id)
     return part.model_copy(update={"role": "tool", "author": block.name, "metadata": failed})
 
 
-def _message(msg: Msg, message_id: str, **said: Any) -> Message:
-    return Message(
-        role=msg.role,
+def _message(msg: Msg, own_id: str, session_id: str, content: Any, **said: Any) -> Message:
+    return heard_message(
+        msg.role,
+        content,
         author="" if msg.name == "user" else msg.name,
-        message_id=message_id,
+        own_id=own_id,
+        session_id=session_id,
         sent_at=msg.created_at,
-        metadata=plain_json(msg.metadata),
+        metadata=msg.metadata,
         **said,
     )
 

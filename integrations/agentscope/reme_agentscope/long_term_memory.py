@@ -24,10 +24,11 @@ from reme_core.turn import (
     calls_in,
     check_model,
     check_session,
-    id_within,
-    plain_json,
+    heard_call,
+    heard_message,
+    text_of_value,
 )
-from reme_core.types import Message, ToolCall, new_id
+from reme_core.types import Message, new_id
 
 NOTE_NAME: Final = "long_term_memory"
 """The name of the message by which a `ReActAgent` puts the note into its working memory."""
@@ -154,24 +155,26 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
 
 def from_msg(msg: Msg, session_id: str = "") -> list[Message]:
     """A message of AgentScope 1 as `Message`s: its text with the tool calls, and their results."""
-    text = Message(
-        role=msg.role,
+    text = heard_message(
+        msg.role,
+        msg.get_text_content(),
         author="" if msg.name == "user" else msg.name,
-        content=msg.get_text_content() or "",
-        message_id=id_within(msg.id, session_id),
+        own_id=msg.id,
+        session_id=session_id,
         tool_calls=[
-            ToolCall(id=block["id"], name=block["name"], arguments=plain_json(block["input"]))
+            heard_call(block.get("id"), block.get("name"), block.get("input"))
             for block in msg.get_content_blocks("tool_use")
         ],
-        metadata=plain_json(msg.metadata),
+        metadata=msg.metadata,
     )
     results = [
-        Message(
-            role="tool",
-            author=block["name"],
-            content=_output_text(block["output"]),
-            message_id=id_within(f"{msg.id}:{block['id']}", session_id),
-            tool_call_id=block["id"],
+        heard_message(
+            "tool",
+            _output_text(block.get("output")),
+            author=block.get("name"),
+            own_id=f"{msg.id}:{block.get('id')}",
+            session_id=session_id,
+            tool_call_id=block.get("id"),
         )
         for block in msg.get_content_blocks("tool_result")
     ]
@@ -199,7 +202,7 @@ def _without_interrupted_replies(msgs: Sequence[Msg]) -> list[Msg]:
     for msg in msgs:
         if msg.name == NOTE_NAME:
             continue
-        if (msg.metadata or {}).get("_is_interrupted"):
+        if isinstance(msg.metadata, dict) and msg.metadata.get("_is_interrupted"):
             while kept and kept[-1].role != "user":
                 kept.pop()
             continue
@@ -208,8 +211,8 @@ def _without_interrupted_replies(msgs: Sequence[Msg]) -> list[Msg]:
 
 
 def _output_text(output: Any) -> str:
-    if isinstance(output, str):
-        return output
+    if not isinstance(output, list | tuple):
+        return text_of_value(output)
     return "\n".join(block["text"] for block in output if block["type"] == "text")
 
 

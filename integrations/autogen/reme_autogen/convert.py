@@ -25,7 +25,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from reme_core.turn import AgentChat, Completion, check_model, id_within, plain_json
+from reme_core.turn import AgentChat, Completion, check_model, heard_call, heard_message
 from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
@@ -36,14 +36,15 @@ MIME_TYPE = "mime_type"
 
 def from_chat(message: BaseChatMessage, agent: str, session_id: str = "") -> Message:
     """A message between agents and people; if `agent` is its source, its role is `assistant`."""
-    return Message(
-        role="assistant" if message.source == agent else "user",
-        author=_author(message.source),
+    return heard_message(
+        "assistant" if message.source == agent else "user",
         # `to_text` would add a mark for each image.
-        content=text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text(),
-        message_id=id_within(message.id, session_id),
+        text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text(),
+        author=_author(message.source),
+        own_id=message.id,
+        session_id=session_id,
         sent_at=message.created_at,
-        metadata=plain_json(message.metadata),
+        metadata=message.metadata,
     )
 
 
@@ -57,27 +58,27 @@ def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Mess
     asked: ToolCallRequestEvent | None = None
     for event in events:
         if isinstance(event, ToolCallRequestEvent):
-            asked, calls = event, _calls(event.content)
-            place = {"message_id": event.id, "sent_at": event.created_at}
-            found.append(Message(role="assistant", author=event.source, tool_calls=calls).model_copy(update=place))
+            asked, calls, at = event, _calls(event.content), event.created_at
+            found.append(
+                heard_message("assistant", "", author=event.source, own_id=event.id, sent_at=at, tool_calls=calls)
+            )
         elif isinstance(event, ToolCallExecutionEvent):
             # Of several calls at once, only the end of the last one is known.
             alone = asked is not None and len(asked.content) == 1
             seconds = (event.created_at - asked.created_at).total_seconds() if asked and alone else None
             for number, result in enumerate(event.content):
-                place = {"message_id": f"{event.id}:{number}", "sent_at": event.created_at}
-                found.append(_result(result, seconds).model_copy(update=place))
+                found.append(_result(result, seconds, own_id=f"{event.id}:{number}", sent_at=event.created_at))
     return found
 
 
 def from_model(message: LLMMessage) -> list[Message]:
     """A message of a model context, without an id; nothing for a system message."""
     if isinstance(message, UserMessage):
-        return [Message(role="user", author=_author(message.source), content=text_of(message.content))]
+        return [heard_message("user", text_of(message.content), author=_author(message.source))]
     if isinstance(message, AssistantMessage):
         if isinstance(message.content, str):
-            return [Message(role="assistant", author=message.source, content=message.content)]
-        return [Message(role="assistant", author=message.source, tool_calls=_calls(message.content))]
+            return [heard_message("assistant", message.content, author=message.source)]
+        return [heard_message("assistant", "", author=message.source, tool_calls=_calls(message.content))]
     if isinstance(message, FunctionExecutionResultMessage):
         return [_result(result) for result in message.content]
     return []
@@ -152,15 +153,16 @@ def _object_in(text: str) -> dict[str, Any] | str:
 
 
 def _calls(calls: Sequence[FunctionCall]) -> list[ToolCall]:
-    return [ToolCall(id=call.id, name=call.name, arguments=call.arguments) for call in calls]
+    return [heard_call(call.id, call.name, call.arguments) for call in calls]
 
 
-def _result(result: FunctionExecutionResult, seconds: float | None = None) -> Message:
+def _result(result: FunctionExecutionResult, seconds: float | None = None, **place: Any) -> Message:
     told = {"is_error": result.is_error, "seconds": seconds}
-    return Message(
-        role="tool",
+    return heard_message(
+        "tool",
+        result.content,
         author=result.name,
-        content=result.content,
         tool_call_id=result.call_id,
         metadata={name: value for name, value in told.items() if value is not None},
+        **place,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
@@ -21,8 +21,21 @@ from langchain_core.messages import (
 from langchain_core.messages.tool import invalid_tool_call, tool_call
 from langchain_core.runnables import Runnable
 
-from reme_core.turn import AgentChat, Completion, as_text, check_model, id_within, id_without, plain_json
-from reme_core.types import Hit, Message, ToolCall
+from reme_core.turn import (
+    AgentChat,
+    Completion,
+    as_text,
+    check_model,
+    heard_call,
+    heard_message,
+    id_without,
+    plain_json,
+    text_of_value,
+)
+from reme_core.types import Hit, Message
+
+_DATA: Final = ("image", "image_url", "audio", "input_audio", "video", "file")
+"""The types of the parts of a content that have no words."""
 
 
 def from_langchain(messages: Sequence[AnyMessage | BaseMessage], session_id: str = "") -> list[Message]:
@@ -40,26 +53,48 @@ def read_message(message: BaseMessage) -> list[Message]:
 
 def to_message(message: AnyMessage | BaseMessage, session_id: str) -> Message:
     """A message as a `Message`: its text, its author, its role and its tool calls."""
-    common = {
-        "content": str(message.text),
-        "author": message.name or "",
-        "session_id": session_id,
-        "metadata": {},
-        **({"message_id": id_within(message.id, session_id)} if message.id else {}),
-    }
+    common = {"author": message.name, "own_id": message.id, "session_id": session_id}
     if isinstance(message, AIMessage):
+        # A call whose arguments are no JSON stands apart.
         calls = [
-            ToolCall(id=call["id"] or "", name=call["name"], arguments=plain_json(call["args"]))
-            for call in message.tool_calls
+            heard_call(call["id"], call["name"], call["args"])
+            for call in (*message.tool_calls, *message.invalid_tool_calls)
         ]
-        return Message.model_validate({**common, "role": "assistant", "tool_calls": calls})
+        return heard_message("assistant", str(message.text) or _refusal_in(message), tool_calls=calls, **common)
     if isinstance(message, ToolMessage | FunctionMessage):
         call_id = message.tool_call_id if isinstance(message, ToolMessage) else ""
-        return Message.model_validate({**common, "role": "tool", "tool_call_id": call_id})
+        return heard_message("tool", _result_in(message), tool_call_id=call_id, **common)
     role = "system" if isinstance(message, SystemMessage) else "user"
     if isinstance(message, ChatMessage) and message.role in ("assistant", "system", "tool"):
         role = message.role
-    return Message.model_validate({**common, "role": role})
+    return heard_message(role, str(message.text), **common)
+
+
+def _refusal_in(message: AIMessage) -> Any:
+    """The words by which a model of OpenAI refuses: they stand in a field of their own, and there are no others."""
+    parts = message.content if isinstance(message.content, list) else []
+    refused = [part.get("refusal") for part in parts if isinstance(part, dict) and part.get("type") == "refusal"]
+    return refused[0] if refused else message.additional_kwargs.get("refusal")
+
+
+def _result_in(message: BaseMessage) -> str:
+    """What a tool told: its text, and other blocks as JSON, without images and files."""
+    parts = message.content if isinstance(message.content, list) else []
+    others = [text_of_value(part) for part in parts if not is_text(part) and has_words(message, part)]
+    return "\n".join(filter(None, [str(message.text), *others]))
+
+
+def has_words(message: BaseMessage, part: str | dict[Any, Any]) -> bool:
+    """Whether a part of a message's content is among the words that memory has of it."""
+    if isinstance(part, str) or not isinstance(message, ToolMessage | FunctionMessage):
+        return is_text(part)
+    source = part.get("source")
+    return part.get("type") not in _DATA and not (isinstance(source, dict) and source.get("type") == "base64")
+
+
+def is_text(part: str | dict[Any, Any]) -> bool:
+    """Whether a part of a message's content is text."""
+    return isinstance(part, str) or part.get("type") == "text"
 
 
 def to_langchain(message: Message) -> BaseMessage:

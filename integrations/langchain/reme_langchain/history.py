@@ -147,15 +147,15 @@ def _row(message: BaseMessage, session_id: str) -> Message:
     """A `Message` to record, with LangChain's whole message in its metadata."""
     if isinstance(message, RemoveMessage):
         raise InputError("a RemoveMessage tells LangGraph to remove one, and cannot be kept; nothing was added")
-    form = message_to_dict(message)
+    row, form = to_message(message, session_id), message_to_dict(message)
     try:
-        if encode_json(message.content) == message.text:
+        if encode_json(message.content) == row.content:
             del form["data"]["content"]  # the words are stored in one place only, where they can be erased
         metadata = {_FORM: encode_json(form), **(NOTE_METADATA if is_generated(message) else {})}
     except TypeError as error:
         raise InputError(f"a message ({message.type}) cannot be kept: {error}; nothing was added") from None
     # The same message may be added twice, so each gets a new id; LangChain's id is kept in the metadata.
-    return to_message(message, session_id).model_copy(update={"message_id": new_id(), "metadata": metadata})
+    return row.model_copy(update={"message_id": new_id(), "metadata": metadata})
 
 
 def _form(message: Message) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 
 from reme_core.turn import NOTE_METADATA, SESSION, CountTokens, TurnMemory, fit_window
 from reme_core.types import Message
-from reme_langchain.convert import to_message
+from reme_langchain.convert import has_words, to_message
 
 
 @contextmanager
@@ -31,27 +31,26 @@ async def show_what_fits(
     if memory.window is None:
         return request
     given = request.messages
-    fitted = await fit_window(
-        memory, [to_message(message, session_id) for message in given], session_id, count_tokens=count_tokens
-    )
+    ours = [to_message(message, session_id) for message in given]
+    fitted = await fit_window(memory, ours, session_id, count_tokens=count_tokens)
     if fitted is None:
         return request
-    shown = [
-        _message_to_show(given, place, message) for place, message in zip(fitted.places, fitted.messages, strict=True)
-    ]
-    return request.override(messages=shown)
+    return request.override(
+        messages=[
+            given[place] if place >= 0 and message.content == ours[place].content else _shown(given, place, message)
+            for place, message in zip(fitted.places, fitted.messages, strict=True)
+        ]
+    )
 
 
-def _message_to_show(given: list[AnyMessage], place: int, message: Message) -> AnyMessage:
+def _shown(given: list[AnyMessage], place: int, message: Message) -> AnyMessage:
     if place < 0:
         return HumanMessage(message.content, additional_kwargs=dict(NOTE_METADATA))
     original = given[place]
-    if str(original.text) == message.content:
-        return original
-    beside = [] if isinstance(original.content, str) else [part for part in original.content if not _is_text(part)]
+    beside = (
+        []
+        if isinstance(original.content, str)
+        else [part for part in original.content if not has_words(original, part)]
+    )
     content: Any = [{"type": "text", "text": message.content}, *beside] if beside else message.content
     return original.model_copy(update={"content": content})
-
-
-def _is_text(part: Any) -> bool:
-    return isinstance(part, str) or part.get("type") == "text"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.callbacks.token_counting import get_tokens_from_response
 from llama_index.core.llms import LLM, ChatMessage, MessageRole
 
-from reme_core.turn import AgentChat, Completion, check_model, plain_json
+from reme_core.turn import AgentChat, Completion, calls_of_api, check_model, heard_call, heard_message
 from reme_core.types import Message, ToolCall, new_id
 
 _ROLES: dict[MessageRole, str] = {
@@ -39,17 +39,15 @@ def read_message(message: ChatMessage) -> list[Message]:
 def _message(message: ChatMessage, session_id: str, agent: str) -> Message:
     role = _ROLES.get(message.role, "user")
     thoughts, answer = _thoughts_and_answer(message.content or "") if role == "assistant" else ("", message.content)
-    return Message.model_validate(
-        {
-            "role": role,
-            "content": answer or "",
-            "reasoning_content": thoughts,
-            "author": message.additional_kwargs.get("name") or (agent if role == "assistant" else ""),
-            "message_id": new_id(),
-            "session_id": session_id,
-            "tool_calls": _calls(message),
-            "tool_call_id": str(message.additional_kwargs.get("tool_call_id") or ""),
-        }
+    return heard_message(
+        role,
+        answer,
+        own_id=new_id(),
+        session_id=session_id,
+        reasoning_content=thoughts,
+        author=message.additional_kwargs.get("name") or (agent if role == "assistant" else ""),
+        tool_calls=_calls(message),
+        tool_call_id=message.additional_kwargs.get("tool_call_id"),
     )
 
 
@@ -75,11 +73,8 @@ def as_chat(llm: LLM) -> AgentChat:
 def _calls(message: ChatMessage) -> list[ToolCall]:
     """The tool calls of a message: its blocks, or in `additional_kwargs` in the form of OpenAI's API."""
     blocks = [
-        ToolCall(id=block.tool_call_id or "", name=block.tool_name, arguments=plain_json(block.tool_kwargs))
+        heard_call(block.tool_call_id, block.tool_name, block.tool_kwargs)
         for block in message.blocks
         if isinstance(block, ToolCallBlock)
     ]
-    beside = message.additional_kwargs.get("tool_calls") or []
-    return blocks or [
-        ToolCall.model_validate(plain_json(call if isinstance(call, Mapping) else call.model_dump())) for call in beside
-    ]
+    return blocks or calls_of_api(message.additional_kwargs.get("tool_calls"))

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 from pydantic import PrivateAttr
+from pydantic_core import PydanticSerializationError
+
+from reme_core.turn import plain_json
 
 
 class StoredMessage(NamedTuple):
@@ -69,7 +72,7 @@ class ConversationStore(AsyncDBChatStore):
         """Append messages."""
         for message in messages:
             self._count += 1
-            self._stored.setdefault(key, []).append(StoredMessage(self._count, status, message.model_dump(mode="json")))
+            self._stored.setdefault(key, []).append(StoredMessage(self._count, status, _as_json(message)))
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
@@ -124,3 +127,11 @@ class ConversationStore(AsyncDBChatStore):
     def _drop(self, key: str, unwanted: list[StoredMessage]) -> None:
         numbers = {stored.number for stored in unwanted}
         self._stored[key] = [stored for stored in self._of(key, None) if stored.number not in numbers]
+
+
+def _as_json(message: ChatMessage) -> dict[str, Any]:
+    try:
+        return message.model_dump(mode="json")
+    except (PydanticSerializationError, ValueError):  # an object of an SDK stands beside the words, say
+        beside = plain_json(message.additional_kwargs)
+        return message.model_copy(update={"additional_kwargs": beside}).model_dump(mode="json")

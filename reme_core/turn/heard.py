@@ -1,0 +1,102 @@
+"""Messages and tool calls as frameworks hand them over: their values may be of any type.
+
+A framework checks little of what models, tools and applications put beside the words of a message. No words may be lost
+for what stands beside them: here what should be text becomes text, and a time or an id that is none is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from reme_core.given import Moment
+from reme_core.ids import id_within
+from reme_core.text.plain import plain_json
+from reme_core.types import Message, ToolCall
+
+_MOMENT: Final = TypeAdapter(Moment)
+
+
+def heard_message(
+    role: str,
+    content: Any,
+    *,
+    own_id: Any = None,
+    session_id: str = "",
+    sent_at: Any = None,
+    metadata: Any = None,
+    tool_calls: Sequence[ToolCall] = (),
+    **texts: Any,
+) -> Message:
+    """A message of a framework.
+
+    Args:
+        role: One of ours.
+        content: What was said.
+        own_id: Its id within its conversation; None or empty if it has none.
+        session_id: Its conversation.
+        sent_at: When it was said.
+        metadata: A dict of anything.
+        tool_calls: Its tool calls, as `heard_call` gives them.
+        texts: Other texts of a `Message`, such as `author`.
+    """
+    values: dict[str, Any] = {name: text_of_value(value) for name, value in texts.items()}
+    with suppress(ValidationError):  # if it names no time, it was said just now
+        values["sent_at"] = _MOMENT.validate_python(sent_at)
+    message = Message.model_validate(
+        {
+            "role": role,
+            "content": text_of_value(content),
+            "session_id": session_id,
+            "metadata": plain_json(metadata) if isinstance(metadata, Mapping) else {},
+            "tool_calls": tool_calls,
+            **values,
+        }
+    )
+    named = text_of_value(own_id)
+    # Behind the validation, which refuses halves of surrogate pairs in an id; they are escaped when it is recorded.
+    return message.model_copy(update={"message_id": id_within(named, session_id)}) if named else message
+
+
+def heard_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
+    """A tool call of a framework; the arguments are an object, or text, which may be broken JSON."""
+    return ToolCall(id=text_of_value(call_id), name=text_of_value(name), arguments=text_of_value(arguments))
+
+
+def text_of_value(value: Any) -> str:
+    """A text as it is, nothing for None, and any other value as JSON.
+
+    >>> text_of_value("a"), text_of_value(None), text_of_value({"b": {1}})
+    ('a', '', '{"b": [1]}')
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    plain = plain_json(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+def calls_of_api(given: Any) -> list[ToolCall]:
+    """The tool calls in what should be a list of them in the form of OpenAI's API, as dicts or objects of an SDK.
+
+    What has another form stands in the arguments. Numbers and the like are no calls.
+    """
+    calls = given if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given]
+    return [_call_of_api(call) for call in calls if call and not isinstance(call, bool | int | float)]
+
+
+def _call_of_api(call: Any) -> ToolCall:
+    values = _fields(call)
+    values |= _fields(values.get("function"))
+    if "name" not in values:
+        return heard_call("", "", call)
+    return heard_call(values.get("id"), values["name"], values.get("arguments"))
+
+
+def _fields(value: Any) -> dict[Any, Any]:
+    if isinstance(value, Mapping | BaseModel):
+        return dict(value)
+    return dict(getattr(value, "__dict__", {}))
