@@ -11,7 +11,7 @@ from autogen_core.models import LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
 from reme_autogen.memory import ReMeMemory, load_memory
-from reme_autogen.recorder import ends_turn, visible_messages
+from reme_autogen.recorder import ends_turn, said_by_asker, visible_messages
 from reme_autogen.window import what_fits
 from reme_core.errors import InputError
 from reme_core.turn import Position
@@ -91,6 +91,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
 
     async def add_message(self, message: LLMMessage) -> None:
         """Add a message; the turn is recorded when it ends with this message."""
+        message = said_by_asker(message)
         await super().add_message(message)
         if isinstance(message, UserMessage):
             self._asked += 1

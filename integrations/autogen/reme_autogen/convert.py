@@ -34,13 +34,16 @@ MIME_TYPE = "mime_type"
 """The key in a memory's metadata for the type of its content, if that is not plain text."""
 
 
-def from_chat(message: BaseChatMessage, agent: str, session_id: str = "") -> Message:
-    """A message between agents and people; if `agent` is its source, its role is `assistant`."""
+def from_chat(message: BaseChatMessage, agent: str, session_id: str = "", asker: str = "") -> Message:
+    """A message between agents and people; if `agent` is its source, its role is `assistant`.
+
+    With an `asker`, that agent says what AutoGen gives the source `user`.
+    """
     return heard_message(
         "assistant" if message.source == agent else "user",
         # `to_text` would add a mark for each image.
         text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text(),
-        author=_author(message.source),
+        author=_author(message.source) or asker,
         own_id=message.id,
         session_id=session_id,
         sent_at=message.created_at,

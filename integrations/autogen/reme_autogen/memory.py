@@ -15,8 +15,9 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient
 from pydantic import BaseModel, SecretStr
 
+from reme_autogen.asker import listen_to_tool_calls
 from reme_autogen.convert import MIME_TYPE, as_chat, hit_content, to_content
-from reme_autogen.recorder import Contexts, is_note, replace_note, visible_messages, watch
+from reme_autogen.recorder import Contexts, is_note, name_asker, replace_note, visible_messages, watch
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
 from reme_core.turn import (
@@ -99,6 +100,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         self._options = options
         self.session_id = check_session(session_id)
         self.contexts = Contexts(self.turn, self.session_id)
+        listen_to_tool_calls()
 
     def __exit__(self, *exception: object) -> None:
         self.turn.call(self.close)
@@ -117,6 +119,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
             if is_given:
                 raise InputError(f"for {name} use a ReMeAssistantAgent, or a ReMeModelContext around the memory")
         watch(model_context, self.contexts)
+        await name_asker(model_context)
         await self.contexts.begin_turn(model_context)
         session_id = self.contexts.session_of(model_context)
         note = await self.turn.begin(await visible_messages(model_context), session_id=session_id)

@@ -18,6 +18,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, UserMessage
 from pydantic import BaseModel
 
+from reme_autogen.asker import asking_agent
 from reme_autogen.convert import NOTE_SOURCE, from_model
 from reme_core.turn import ConversationIds, TurnMemory, calls_in
 from reme_core.types import Message, new_id
@@ -238,6 +239,25 @@ async def replace_note(context: ChatCompletionContext, note: str) -> None:
         kept.insert(users[-1] if users else len(kept), UserMessage(content=note, source=NOTE_SOURCE))
     if len(kept) != len(messages) or note:
         await context.load_state({**state, "messages": [message.model_dump() for message in kept]})
+
+
+def said_by_asker(message: LLMMessage) -> LLMMessage:
+    """A task that another agent gives by a tool, as that agent's words; any other message as it is."""
+    # In the message itself, so that whoever reads it later, also in another process, knows.
+    is_task = isinstance(message, UserMessage) and message.source == "user" and asking_agent()
+    return message.model_copy(update={"source": asking_agent()}) if is_task else message
+
+
+async def name_asker(context: ChatCompletionContext) -> None:
+    """`said_by_asker` for what a context heard since the agent's last words, if it is a context of AutoGen itself."""
+    state = await context.save_state()
+    if not asking_agent() or "messages" not in state:
+        return
+    messages = ChatState.model_validate(state).messages
+    own = [place for place, message in enumerate(messages) if not isinstance(message, UserMessage)]
+    begin = own[-1] + 1 if own else 0
+    named = [*messages[:begin], *map(said_by_asker, messages[begin:])]
+    await context.load_state({**state, "messages": [message.model_dump() for message in named]})
 
 
 class ChatState(BaseModel):
