@@ -287,6 +287,27 @@ async def test_an_agent_of_a_workflow_that_answers_by_a_tool_is_the_author(setti
     assert said == [("assistant", "watchman", ""), ("assistant", "watchman", "It is noon.")]
 
 
+@pytest.mark.parametrize("kind", ["agent", "workflow", "engine"])
+async def test_a_task_that_an_agent_gives_by_a_tool_is_not_said_by_the_user(settings: Settings, kind: str) -> None:
+    writer: Any = FunctionAgent(name="writer", description="Writes.", llm=ScriptedLLM(ScriptedModel()))
+    model = ScriptedModel()
+
+    async def write(task: str) -> str:
+        """Write a text."""
+        if kind == "engine":
+            return str(await SimpleChatEngine.from_defaults(llm=writer.llm, memory=memory).achat(task))
+        asked = writer if kind == "agent" else AgentWorkflow(agents=[writer])
+        return str(await asked.run(user_msg=task, memory=memory))
+
+    boss = FunctionAgent(name="boss", llm=ScriptedLLM(model), tools=[FunctionTool.from_defaults(async_fn=write)])
+    async with ReMeMemory(settings, "alice", write="awaited") as memory:
+        model.call("write", task=TOLD)
+        await boss.run(user_msg="A poem, please.")
+        await writer.run(user_msg="Shorter, please.", memory=memory)
+    said = await stored(settings, "role, author, content")
+    assert [row[1:] for row in said if row[0] == "user"] == [("boss", TOLD), ("", "Shorter, please.")]
+
+
 async def test_a_note_for_what_is_asked_next_stands_before_it(settings: Settings) -> None:
     await told(settings)
     async with ReMeMemory.from_defaults(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.callbacks.token_counting import get_tokens_from_response
@@ -26,9 +26,16 @@ _ROLES: dict[MessageRole, str] = {
 _REACT = re.compile(r"(?P<thoughts>(?:Thought: .*\n)?Thought: .*?)\nAnswer: (?P<answer>.*)", re.DOTALL)
 
 
-def from_llamaindex(messages: Sequence[ChatMessage], session_id: str = "", agent: str = "") -> list[Message]:
-    """Messages with new ids, since LlamaIndex's have none; `agent` is the author of those of the assistant."""
-    return [_message(message, session_id, agent) for message in messages]
+def from_llamaindex(
+    messages: Sequence[ChatMessage], session_id: str = "", agent: str = "", asker: str = ""
+) -> list[Message]:
+    """Messages with new ids, since LlamaIndex's have none.
+
+    `agent` is the author of those of the assistant, and `asker` the one of those with the role of a user, if it is an
+    agent that asks by a tool.
+    """
+    authors = {"assistant": agent, "user": asker}
+    return [_message(message, session_id, authors) for message in messages]
 
 
 def read_message(message: ChatMessage) -> list[Message]:
@@ -36,7 +43,7 @@ def read_message(message: ChatMessage) -> list[Message]:
     return from_llamaindex([message])
 
 
-def _message(message: ChatMessage, session_id: str, agent: str) -> Message:
+def _message(message: ChatMessage, session_id: str, authors: Mapping[str, str]) -> Message:
     role = _ROLES.get(message.role, "user")
     thoughts, answer = _thoughts_and_answer(message.content or "") if role == "assistant" else ("", message.content)
     return heard_message(
@@ -45,7 +52,7 @@ def _message(message: ChatMessage, session_id: str, agent: str) -> Message:
         own_id=new_id(),
         session_id=session_id,
         reasoning_content=thoughts,
-        author=message.additional_kwargs.get("name") or (agent if role == "assistant" else ""),
+        author=message.additional_kwargs.get("name") or authors.get(role),
         tool_calls=_calls(message),
         tool_call_id=message.additional_kwargs.get("tool_call_id"),
     )

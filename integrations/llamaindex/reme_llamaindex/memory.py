@@ -23,7 +23,7 @@ from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.long_term import LongTermMemory
 from reme_llamaindex.noted_message import NotedMessage
-from reme_llamaindex.run_events import running_agent
+from reme_llamaindex.run_events import asking_agent, running_agent
 from reme_llamaindex.short_term import ConversationStore, StoredMessage
 from reme_llamaindex.tools import window_tools
 from reme_llamaindex.usage import report_usage
@@ -298,7 +298,7 @@ class ReMeMemory(LongTermMemory, Memory):
         return [*seen[:place], NotedMessage.of(seen[place], note, position), *seen[place + 1 :]]
 
     async def _take_in(self, messages: Sequence[ChatMessage]) -> None:
-        ours = from_llamaindex(messages, self.session_id, running_agent())
+        ours = from_llamaindex(messages, self.session_id, running_agent(), asking_agent())
         self._waiting += ours
         if any(message.role == "user" for message in ours):
             if self._asked or not self._turn_id:

@@ -31,6 +31,7 @@ from reme_llamaindex.noted_message import show_notes
 log = logging.getLogger(__name__)
 
 _agent: ContextVar[str] = ContextVar("reme_llamaindex_agent", default="")
+_asking: ContextVar[str] = ContextVar("reme_llamaindex_asking", default="")
 
 
 @runtime_checkable
@@ -59,10 +60,11 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
         """Show a model the note; keep the begin of a tool call, and the agent of a step."""
         if isinstance(instance, LLM) and isinstance(prompt := bound_args.arguments.get("messages"), list):
             show_notes(prompt)
-        if ".call_tool-" in id_:
-            self._begun[id_] = time.perf_counter()
         if agent := self._agent_of(bound_args, instance):
             _agent.set(agent)  # for this step only: it is a task with its own context
+        if ".call_tool-" in id_:
+            self._begun[id_] = time.perf_counter()
+            _asking.set(_agent.get())
 
     def _agent_of(self, bound_args: inspect.BoundArguments, instance: Any) -> str | None:
         """The agent of a step. If the step does not name it, this is the agent of the last step in the same run."""
@@ -103,6 +105,11 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
 def running_agent() -> str:
     """The name of the agent whose step is running; empty outside of a step."""
     return _agent.get()
+
+
+def asking_agent() -> str:
+    """The name of the agent whose tool call is running here, and may ask another agent; empty outside of tool calls."""
+    return _asking.get()
 
 
 @cache
