@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from langchain.agents import create_agent
 from langchain.agents.middleware import SummarizationMiddleware
+from langchain.tools import ToolRuntime
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.tools import tool
@@ -188,3 +189,42 @@ async def test_the_workspace_is_chosen_by_the_runtime_of_the_run(settings: Setti
         await agent.ainvoke({"messages": [HumanMessage("What time is it in Rome?")]})
         await memory.aclose()
     assert given and all(isinstance(runtime, Runtime) for runtime in given)
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+@pytest.mark.parametrize("whole", [True, False])
+async def test_a_task_that_an_agent_gives_by_a_tool_is_not_said_by_the_user(
+    settings: Settings, asynchronous: bool, whole: bool
+) -> None:
+    model, task = ScriptedModel(), "I live in Paris with my dog Rex."
+    async with AsyncReMe(settings) as reme:
+
+        def memory() -> ReMeMiddleware:
+            return ReMeMiddleware(client=reme, workspace_id="alice", write="awaited")
+
+        writer: Any = create_agent(ScriptedChat(ScriptedModel()), [], middleware=[memory()], name="writer")
+
+        def given(task: str, runtime: ToolRuntime) -> dict[str, Any]:
+            said = [one for one in runtime.state["messages"] if isinstance(one, HumanMessage)] if whole else []
+            return {"messages": [*said, HumanMessage(task)]}
+
+        @tool
+        async def write(task: str, runtime: ToolRuntime) -> str:
+            """Write a text."""
+            return str((await writer.ainvoke(given(task, runtime)))["messages"][-1].text)
+
+        @tool("write")
+        def write_now(task: str, runtime: ToolRuntime) -> str:
+            """Write a text."""
+            return str(writer.invoke(given(task, runtime))["messages"][-1].text)
+
+        tools = [write if asynchronous else write_now]
+        boss: Any = create_agent(
+            ScriptedChat(model), tools, middleware=[memory()], name="boss", checkpointer=InMemorySaver()
+        )
+        model.call("write", task=task)
+        asked, place = {"messages": [HumanMessage("A poem, please.")]}, {"configurable": {"thread_id": "t"}}
+        await boss.ainvoke(asked, place) if asynchronous else boss.invoke(asked, place)
+        said = await fetch(reme, "alice", "select author, content from reme.message where role = 'user'")
+    assert {tuple(row) for row in said} == {("boss", task), ("", "A poem, please.")}
+    assert len(said) == 2

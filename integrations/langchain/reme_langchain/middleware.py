@@ -15,6 +15,7 @@ from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResp
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime, get_runtime
 from langgraph.types import Command
@@ -37,6 +38,8 @@ from reme_core.types import new_id
 from reme_langchain.convert import as_chat, from_langchain
 from reme_langchain.note_in_prompt import PlacedNote, show_note
 from reme_langchain.runs import (
+    ASKER,
+    Asker,
     MemoryState,
     Turn,
     configurable,
@@ -297,5 +300,13 @@ def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any], turn: Turn
         turn.answers[message.tool_call_id] = message
 
 
-def _in_session(request: ToolCallRequest) -> AbstractContextManager[None]:
-    return in_session(session_of(request.state))
+@contextmanager
+def _in_session(request: ToolCallRequest) -> Iterator[None]:
+    """Let the tool know the session, and an agent that it runs know who asks."""
+    name = get_config().get("metadata", {}).get("lc_agent_name") or "agent"
+    token = ASKER.set(Asker(name, frozenset(message.id for message in request.state["messages"])))
+    try:
+        with in_session(session_of(request.state)):
+            yield
+    finally:
+        ASKER.reset(token)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, NotRequired
+from typing import Annotated, Any, Final, NamedTuple, NotRequired
 
 from langchain.agents import AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
@@ -33,6 +34,16 @@ class MemoryState(AgentState[Any]):
     reme_session: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
 
 
+class Asker(NamedTuple):
+    """The agent whose tool call is running, and may run another agent: its name, and the ids of what it has heard."""
+
+    name: str
+    heard: frozenset[str | None]
+
+
+ASKER: Final[ContextVar[Asker | None]] = ContextVar("reme_langchain_asker", default=None)
+
+
 @dataclass(slots=True)
 class Turn:
     """One run of the agent: its memory and its messages."""
@@ -48,6 +59,8 @@ class Turn:
     answers: dict[str, ToolMessage] = field(default_factory=dict)
     """What tools answered, by the ids of their calls."""
     note: str = ""
+    asker: Asker | None = field(default_factory=ASKER.get)
+    """The agent by whose tool call this one runs."""
 
     @property
     def session_id(self) -> str:
@@ -59,11 +72,17 @@ class Turn:
         """The messages that may be new, for memory."""
         said: list[BaseMessage] = []
         for message in self.heard.values():
-            said.append(message)
+            said.append(self._as_said(message))
             calls = message.tool_calls if isinstance(message, AIMessage) else []
             answers = [self.answers[call["id"]] for call in calls if call["id"] in self.answers]
             said += [answer for answer in answers if answer.id not in self.heard]
         return from_langchain(said, self.session_id)
+
+    def _as_said(self, message: BaseMessage) -> BaseMessage:
+        """The message; if it is a task that another agent gives, as that agent's words."""
+        by_user = not self.asker or message.id in self.asker.heard or message.name
+        is_task = isinstance(message, HumanMessage) and not by_user
+        return message.model_copy(update={"name": self.asker.name}) if self.asker and is_task else message
 
     def hear(self, messages: Iterable[BaseMessage]) -> None:
         """Keep messages of this run, since other middleware may take them out of the state before it ends."""
