@@ -16,6 +16,7 @@ import reme_agentscope
 from agentscope.agent import Agent
 from agentscope.event import ConfirmResult, ReplyEndEvent, RequireUserConfirmEvent, UserConfirmResultEvent
 from agentscope.message import ToolCallBlock, ToolResultState, UserMsg
+from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from agentscope.types import ReplyFinishedReason
@@ -40,6 +41,11 @@ def agent_of(model: ScriptedModel, memory: ReMeMiddleware, **options: Any) -> Ag
     return Agent("assistant", "You are helpful.", FakeModel(model), middlewares=[memory], **options)
 
 
+class Allowed(FunctionTool):
+    async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
+        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="only a text")
+
+
 async def stored(reme: AsyncReMe) -> list[Any]:
     return await fetch(reme, "alice", "select role, content from reme.message order by document_id")
 
@@ -49,6 +55,29 @@ async def stored(reme: AsyncReMe) -> list[Any]:
 async def test_the_rules_are_kept(database_url: str, mode: str, conversations: int) -> None:
     report = await validate(AgentScopeDriver(mode), database_url=database_url, conversations=conversations)
     assert report, str(report)
+
+
+async def test_a_task_that_an_agent_gives_by_a_tool_is_not_said_by_the_user(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    writer = agent_of(ScriptedModel(), ReMeMiddleware(reme, "alice", write="awaited"))
+    asked = UserMsg("user", "A poem, please.")
+
+    async def write(task: str) -> str:
+        """Write a text."""
+        return (await writer.reply([asked, UserMsg("user", task)])).get_text_content() or ""
+
+    memory = ReMeMiddleware(reme, "alice", write="awaited", session_id="s")
+    tools = Toolkit(tools=[Allowed(write)])
+    boss = Agent("boss", "You are helpful.", FakeModel(model), middlewares=[memory], toolkit=tools)
+    model.call("write", task=TOLD)
+    await boss.reply(asked)
+    await writer.reply(UserMsg("user", "Shorter, please."))
+    rows = await fetch(
+        reme, "alice", "select author, content from reme.message where role = 'user' order by document_id"
+    )
+    said = ("", "A poem, please.")  # in both conversations
+    assert sorted(map(tuple, rows)) == sorted([said, ("boss", TOLD), said, ("", "Shorter, please.")])
 
 
 async def test_a_note_is_shown_and_never_stored(reme: AsyncReMe, model: ScriptedModel) -> None:

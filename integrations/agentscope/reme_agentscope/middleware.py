@@ -13,6 +13,7 @@ from agentscope.model import ChatModelBase
 from agentscope.tool import ToolBase, ToolResponse
 from agentscope.types import ReplyFinishedReason
 
+from reme_agentscope.asker import run_asking, said_by_asker
 from reme_agentscope.convert import as_chat, from_msg, from_reply, text_of, with_note
 from reme_agentscope.tools import ReMeTool
 from reme_agentscope.window import what_fits
@@ -131,7 +132,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         inputs = input_kwargs.get("inputs")
         given = [one for one in (inputs if isinstance(inputs, list) else [inputs]) if isinstance(one, Msg)]
         session_id = self._session_of(agent)
-        heard = [*_find_observations(agent), *given]
+        heard = [*_find_observations(agent), *map(said_by_asker, given)]
         asked = [message for msg in heard for message in from_msg(msg, session_id, agent.name)]
         try:
             async for item in next_handler(**input_kwargs):
@@ -182,7 +183,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         state, call = agent.state, input_kwargs["tool_call"]
         place = (state.session_id, state.reply_id, state.cur_iter, call.id)
         with observe_call(self.turn, call.name, call.input, *place) as run:
-            async for item in next_handler(**input_kwargs):
+            async for item in run_asking(agent, next_handler(**input_kwargs)):
                 if isinstance(item, ToolResponse) and item.state in _SUCCESS:
                     run.finish(text_of(item.content), success=_SUCCESS[item.state])
                 yield item
