@@ -144,6 +144,25 @@ async def test_tool_calls_and_their_results_are_recorded(reme: AsyncReMe, model:
     ]
 
 
+async def test_the_results_of_tools_are_recorded_if_the_model_fails_after_them(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    class Failing(FakeClient):
+        async def create(self, *args: Any, **kwargs: Any) -> Any:
+            if len(model.prompts) == 1:
+                raise ConnectionError("gone")
+            return await super().create(*args, **kwargs)
+
+    tools = [FunctionTool(clock, description="Tell the time of day.")]
+    memory = ReMeMemory(reme, "alice", write="awaited")
+    agent = ReMeAssistantAgent("assistant", Failing(model), memory=[memory], tools=tools, reflect_on_tool_use=True)
+    model.call("clock")
+    with pytest.raises(ConnectionError):
+        await agent.run(task="What time is it?")
+    await memory.close()
+    assert await stored(reme) == [("user", "What time is it?"), ("assistant", ""), ("tool", "It is noon.")]
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("stock", [False, True])
 async def test_a_hundred_turns_do_not_grow_the_prompt_beyond_the_budget(

@@ -36,7 +36,8 @@ class ReMeAssistantAgent(AssistantAgent):
 
     The model is shown the note with the last user message; the note is never stored in the context. The turn is
     recorded before the response is returned, so it works in the same way with `run`, with `run_stream` and in teams. If
-    a turn is cancelled, the messages that it was given are recorded, and no partial answer.
+    a turn fails or is cancelled, the messages that it was given and the results of tools are recorded, and no partial
+    answer.
 
     ```python
     agent = ReMeAssistantAgent("assistant", model_client, memory=[ReMeMemory(workspace_id="alice")])
@@ -120,7 +121,7 @@ class ReMeAssistantAgent(AssistantAgent):
         heard = [from_chat(message, self.name, self._session_id, asking_agent()) for message in messages]
         # With its words, since an application may give two messages one id.
         turn_id = stable_id(heard[-1].message_id, heard[-1].content) if heard else new_id()
-        is_recorded = False
+        is_recorded, done = False, list[Message]()
         try:
             event = await self._recall(heard, turn_id, cancellation_token)
             if event is not None:
@@ -128,6 +129,7 @@ class ReMeAssistantAgent(AssistantAgent):
             async with aclosing(super().on_messages_stream(messages, cancellation_token)) as stream:
                 async for item in stream:
                     if not isinstance(item, Response):
+                        done += from_events([item])
                         yield item
                         continue
                     inner = [*([event] if event is not None else []), *(item.inner_messages or [])]
@@ -139,7 +141,9 @@ class ReMeAssistantAgent(AssistantAgent):
                     yield Response(chat_message=item.chat_message, inner_messages=inner)
         except BaseException:
             if not is_recorded:  # AutoGen closes the stream when it has the response
-                self._reme.turn.record_soon(heard, turn_id, session_id=self._session_id)
+                # A call that has no result yet may not have been made.
+                ended = max((place for place, message in enumerate(done, 1) if message.role == "tool"), default=0)
+                self._reme.turn.record_soon([*heard, *done[:ended]], turn_id, session_id=self._session_id)
             raise
         finally:
             self._context_with_note.note = ""
