@@ -308,6 +308,10 @@ class Database:
             self._away = None
             try:
                 yield connection
+            except pg.ReadOnlySqlTransaction:
+                # A connection that was opened while the server took no writes takes none after that either.
+                await connection.close()
+                raise
             finally:
                 connection.last_used = time.monotonic()
                 with anyio.CancelScope(shield=True):

@@ -54,6 +54,21 @@ async def test_writing_into_another_workspace_is_refused(database: Database) -> 
         await database.execute("a", "insert into workspace (workspace_id) values ('b')")
 
 
+async def test_writes_go_on_when_a_database_that_took_none_takes_them_again(database_url: str) -> None:
+    async with await AsyncConnection.connect(database_url, autocommit=True) as owner:
+        name = owner.info.dbname
+        await owner.execute(f'alter database "{name}" set default_transaction_read_only = on'.encode())
+        async with await Database.open(settings_for(database_url, pool_size=1)) as database:
+            with pytest.raises(DatabaseUnavailableError, match="takes no writes"):
+                await add_workspace(database, "a")
+            assert await database.fetch("a", "select 1") == [(1,)]  # on another connection, of the same kind
+            await owner.execute(f'alter database "{name}" reset default_transaction_read_only'.encode())
+            with pytest.raises(DatabaseUnavailableError, match="takes no writes"):
+                async with database.transaction("a") as connection:
+                    await connection.execute("insert into workspace (workspace_id) values ('a')")
+            await add_workspace(database, "a")
+
+
 async def test_a_transaction_in_which_a_process_stood_still_is_told_in_our_words(database: Database) -> None:
     with pytest.raises(DatabaseUnavailableError, match="ended a transaction in which this process stood still"):
         async with database.transaction("a") as connection:
