@@ -21,8 +21,8 @@ from reme_core.cli.session import Commands, Session
 from reme_core.errors import InputError, ReMeError, require_extra
 
 if TYPE_CHECKING:
-    from reme_core.chat import Chat
     from reme_core.engine import Engine
+    from reme_core.turn.chat import Chat
     from reme_core.types import Memory
 
 app = Commands()
@@ -48,8 +48,8 @@ def chat(
 
 
 async def _run(session: Session, workspace: str, name: str, system_prompt: str, question: str | None) -> None:
-    from reme_core.chat import Chat
     from reme_core.engine import Engine
+    from reme_core.turn.chat import Chat
 
     async with Engine(session.settings) as reme:
         conversation = Chat(reme, workspace)

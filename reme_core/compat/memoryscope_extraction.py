@@ -18,7 +18,6 @@ from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import Internal
-from reme_core.ids import stable_id
 from reme_core.models import ChatModel
 from reme_core.models.likeness import ALIKE, likeness
 from reme_core.personal.filter import statements, take_in
@@ -31,6 +30,7 @@ from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
+from reme_core.text.ids import stable_id
 from reme_core.text.timex import has_time, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 

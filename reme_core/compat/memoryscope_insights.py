@@ -11,7 +11,6 @@ from reme_core.compat.memoryscope_forgetting import MOST, memories_about, scope_
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
-from reme_core.ids import stable_id
 from reme_core.models import ChatModel
 from reme_core.personal.grounding import inventions
 from reme_core.personal.outcome import add_to_result
@@ -21,6 +20,7 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
+from reme_core.text.ids import stable_id
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 
 _OBSERVED = (Kind.OBSERVATION, Kind.CUSTOM)

@@ -17,12 +17,12 @@ from reme_core.episodes.note import MAX_SUMMARY, SHOWN_CARDS, SHOWN_MISTAKES, Pa
 from reme_core.episodes.rules import MAX_CARD_TEXT, MAX_LOG, Episode
 from reme_core.errors import InputError, NotFoundError
 from reme_core.given import first_problem
-from reme_core.ids import id_within, stable_id, with_ids
 from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
 from reme_core.settings import Settings
 from reme_core.store.logs import logging_for_workspace
 from reme_core.store.sql import load
+from reme_core.text.ids import id_within, stable_id, with_ids
 from reme_core.text.redact import redact
 from reme_core.types import Message
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from reme_core.errors import InputError
-from reme_core.files import replacement_of
 from reme_core.given import LARGEST_MEASURE
+from reme_core.text.whole_files import replacement_of
 
 AgentMemory = dict[str, Any]
 """The file's content, and the dict that the helper's functions work on."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reme_core.ids import episode_id, stable_id
 from reme_core.prompts.transcript import condense
+from reme_core.text.ids import episode_id, stable_id
 from reme_core.types import Kind, Memory, Message, Source, Trajectory, scope_of
 
 RULES = "rules"

@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from reme_core.errors import InputError
 from reme_core.given import Moment
-from reme_core.ids import with_ids
 from reme_core.settings import Names
 from reme_core.store.change import Close
 from reme_core.store.rows import within_scope
+from reme_core.text.ids import with_ids
 from reme_core.types import (
     SCOPES,
     Hit,

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
-from reme_core.ids import stable_id, with_ids
 from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import person_of, speech_in
 from reme_core.store.messages import embed_waiting, messages_before, record, unsummarised_messages
 from reme_core.text.fiction import unreal
+from reme_core.text.ids import stable_id, with_ids
 from reme_core.types import Message
 
 _CONTEXT = 30

@@ -16,7 +16,6 @@ import numpy as np
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
-from reme_core.ids import stable_id
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import keep_from_recall, memories_to_forget
 from reme_core.personal.nearby import QUOTED, nearest, subject_of
@@ -28,6 +27,7 @@ from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.commands import Command, command_of, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish
+from reme_core.text.ids import stable_id
 from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from reme_core.ids import stable_id
 from reme_core.personal.nearby import READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
@@ -15,6 +14,7 @@ from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.text.commands import Command
 from reme_core.text.forgetting import erases, names_topic
+from reme_core.text.ids import stable_id
 from reme_core.text.likeness import says_the_same
 from reme_core.text.timex import resolve_bound, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of

@@ -21,10 +21,10 @@ from typing import Any, Final
 from psycopg import DataError, IntegrityError, sql
 
 from reme_core.errors import ConflictError, LibraryError, NotFoundError
-from reme_core.files import replacement_of
 from reme_core.postgres import migrate
 from reme_core.postgres.connect import Connection, connect
 from reme_core.postgres.errors import mask_password, translating_errors
+from reme_core.text.whole_files import replacement_of
 
 _MANIFEST: Final = "manifest.json"
 # What reading a damaged file ends with: a lost entry, a wrong checksum, bytes that are no compressed data or end early,

@@ -15,7 +15,6 @@ from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError, NotFoundError
-from reme_core.files import flush_to_disk, replacement_of
 from reme_core.models import Embedder
 from reme_core.postgres.database import Database, check_workspace
 from reme_core.postgres.session import WRITE_LOCK
@@ -30,6 +29,7 @@ from reme_core.store.libraries.format import library_path, to_wire
 from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.tool_calls import ToolCallResult
+from reme_core.text.whole_files import flush_to_disk, replacement_of
 from reme_core.types import Scope, Source, names_in
 
 Progress = Callable[[int, int], None]

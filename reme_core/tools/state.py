@@ -8,9 +8,9 @@ from pydantic import Field
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.state import SummaryState
-from reme_core.ids import stable_id
 from reme_core.settings import Names
 from reme_core.store.filters import Filters
+from reme_core.text.ids import stable_id
 from reme_core.types import Kind, Memory
 
 

@@ -5,13 +5,13 @@
 """
 
 from reme_core.connection import callers_portal
-from reme_core.ids import ConversationIds, id_within, id_without, stable_id, with_recorded_ids
 from reme_core.models.agent_chat import AgentChat
 from reme_core.models.base import Completion
 from reme_core.postgres.database import check_workspace
 from reme_core.postgres.errors import without_password
 from reme_core.prompts.note_text import as_text
 from reme_core.text.chat_format import MessageLike
+from reme_core.text.ids import ConversationIds, id_within, id_without, stable_id, with_recorded_ids
 from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.accounts import Counts, Usage
 from reme_core.turn.closing import Closing

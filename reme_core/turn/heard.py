@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from reme_core.given import Moment
-from reme_core.ids import id_within
+from reme_core.text.ids import id_within
 from reme_core.text.plain import plain_json
 from reme_core.types import Message, ToolCall
 

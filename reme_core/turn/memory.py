@@ -26,7 +26,6 @@ from opentelemetry import trace
 from reme_core.client import AsyncReMe
 from reme_core.connection import callers_portal
 from reme_core.errors import InputError, NotFoundError, SpoolError
-from reme_core.ids import id_within
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
 from reme_core.prompts.fence import NOTE_METADATA, is_note
@@ -38,6 +37,7 @@ from reme_core.store.filters import FilterOptions
 from reme_core.store.rows import check_scope, within_scope
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.chat_format import MessageLike, read_messages
+from reme_core.text.ids import id_within
 from reme_core.text.plain import encode_json
 from reme_core.text.redact import redact
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace

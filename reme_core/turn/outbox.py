@@ -13,11 +13,11 @@ from typing import Any, Final
 import psycopg
 
 from reme_core.errors import DatabaseError, InputError, SpoolError
-from reme_core.ids import with_ids
 from reme_core.prompts.fence import is_note
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool
 from reme_core.store.tool_calls import ToolCallResult
+from reme_core.text.ids import with_ids
 from reme_core.turn.accounts import Counts
 from reme_core.turn.connections import TurnConnection
 from reme_core.turn.options import Write

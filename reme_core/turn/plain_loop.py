@@ -7,9 +7,9 @@ from typing import Any, Self
 from typing_extensions import Unpack
 
 from reme_core.errors import InputError
-from reme_core.ids import ConversationIds
 from reme_core.prompts.note import Note
 from reme_core.text.chat_format import MessageLike, read_messages
+from reme_core.text.ids import ConversationIds
 from reme_core.turn.connections import Client
 from reme_core.turn.memory import TurnMemory
 from reme_core.turn.options import TurnOptions

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
-from reme_core.ids import stable_id
 from reme_core.store.tool_calls import ToolCallResult
+from reme_core.text.ids import stable_id
 from reme_core.text.plain import plain_json
 from reme_core.types import Message, ToolCall, now
 from reme_core.working.offload import READING_TOOLS

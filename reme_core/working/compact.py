@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from reme_core.ids import stable_id
 from reme_core.prompts.fence import NOTE_METADATA, is_note
+from reme_core.text.ids import stable_id
 from reme_core.types import Message
 from reme_core.working.offload import handle_of
 from reme_core.working.window import CountTokens, cuts, tokens_of

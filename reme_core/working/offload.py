@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from reme_core.ids import stable_id
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import most_tokens
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import assignments, condense
 from reme_core.store.artifacts import Artifact, stored_text
+from reme_core.text.ids import stable_id
 from reme_core.types import Message, ToolCall
 from reme_core.working.window import CountTokens, exceeds, is_short
 

@@ -17,12 +17,12 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from reme_core import Settings
-from reme_core.chat import Chat
 from reme_core.cli.chat import COMMANDS, Terminal
 from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelError
 from reme_core.settings import ChatSettings
 from reme_core.store.change import Change
+from reme_core.turn.chat import Chat
 from reme_core.types import Memory, Message
 from tests.loopback import Loopback
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reme_core.errors import InputError
-from reme_core.files import replacement_of
+from reme_core.text.whole_files import replacement_of
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:

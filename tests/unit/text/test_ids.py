@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from reme_core.ids import ConversationIds, id_within
+from reme_core.text.ids import ConversationIds, id_within
 from reme_core.types import Message, ToolCall
 
 UNIQUE = uuid.UUID("3088d51d-f5fe-4aa8-815a-2e0243531d8e")
