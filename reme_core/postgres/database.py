@@ -45,7 +45,6 @@ ALL_WORKSPACES = "*"
 # Once a caller has waited for a connection in vain, others wait less, until one of them gets one.
 _AWAY_SECONDS = 0.5
 _WORKSPACE_LENGTH = 200
-_CHECK_AFTER_SECONDS = 30.0  # a firewall may have cut a connection that was idle for longer
 
 
 def check_workspace(workspace_id: str) -> str:
@@ -264,7 +263,7 @@ class Database:
             self._session = await anyio.to_thread.run_sync(prepare, self.url, self._server is not None)
             if self.has_pooler:
                 self._each = self._session.settings(self.settings.limits)
-            self._pool = make_pool(self._conninfo, self._configure, _check_if_idle, self._session, self.settings)
+            self._pool = make_pool(self._conninfo, self._configure, self._session, self.settings)
             try:
                 await self._pool.open(wait=True, timeout=POOL_SECONDS)  # else the first caller has a second one made
             except PoolTimeout:
@@ -385,12 +384,6 @@ class Database:
                     self._away = str(error)
                     raise
                 await connection.close()
-
-
-async def _check_if_idle(connection: Connection) -> None:
-    """Check a connection that was idle for long; if it is dead, raise an error, and the pool replaces it."""
-    if time.monotonic() - connection.last_used > _CHECK_AFTER_SECONDS:
-        await AsyncConnectionPool.check_connection(connection)
 
 
 async def _tidy(connection: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 from psycopg_pool import AsyncConnectionPool
@@ -17,6 +18,7 @@ POOL_SECONDS = RESTART_SECONDS
 
 _MAX_IDLE_SECONDS = 300.0
 _MAX_LIFETIME_SECONDS = 3600.0
+_CHECK_AFTER_SECONDS = 30.0  # a firewall may have cut a connection that was idle for longer
 _PAUSE_SECONDS = 0.5  # between two tries to connect
 _SILENT_SECONDS = 30.0  # after a try that failed was logged
 _NAME = "reme"
@@ -53,13 +55,12 @@ class _Pool(AsyncConnectionPool[Connection]):
 def make_pool(
     conninfo: Callable[[], Awaitable[str]],
     configure: Callable[[Connection], Awaitable[None]],
-    check: Callable[[Connection], Awaitable[None]],
     session: Session,
     settings: Settings,
 ) -> AsyncConnectionPool[Connection]:
     """A pool that is not open yet.
 
-    `conninfo` is asked for each new connection, and `configure` awaited with it; `check`, whenever it is given away.
+    `conninfo` is asked for each new connection, and `configure` awaited with it.
     """
     arguments = dict(session.arguments)
     if settings.pooler_url is not None:
@@ -72,10 +73,16 @@ def make_pool(
         kwargs=arguments,
         min_size=1,
         max_size=settings.pool_size,
-        check=check,
+        check=_check_if_idle,
         name=_NAME,
         timeout=POOL_SECONDS,
         reconnect_timeout=POOL_SECONDS,  # after that, it tries again when a caller asks for a connection
         max_idle=_MAX_IDLE_SECONDS,
         max_lifetime=_MAX_LIFETIME_SECONDS,
     )
+
+
+async def _check_if_idle(connection: Connection) -> None:
+    """Check a connection that was idle for long; if it is dead, raise an error, and the pool replaces it."""
+    if time.monotonic() - connection.last_used > _CHECK_AFTER_SECONDS:
+        await AsyncConnectionPool.check_connection(connection)

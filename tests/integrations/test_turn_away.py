@@ -113,7 +113,7 @@ async def test_a_message_that_is_refused_is_set_aside_and_holds_up_no_others(
         kept = turn._outbox._spool
         [refused] = kept.refusals()
         assert [message.content for message in refused.messages] == ["bad"]
-        assert "at once" in refused.refusal
+        assert "too long" in refused.refusal
         assert kept.entries() == []
         kept.accept()
         await turn.record([Message(content="four")])

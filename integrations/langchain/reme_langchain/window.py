@@ -37,13 +37,15 @@ async def show_what_fits(
         return request
     return request.override(
         messages=[
-            given[place] if place >= 0 and message.content == ours[place].content else _shown(given, place, message)
+            given[place]
+            if place >= 0 and message.content == ours[place].content
+            else _message_to_show(given, place, message)
             for place, message in zip(fitted.places, fitted.messages, strict=True)
         ]
     )
 
 
-def _shown(given: list[AnyMessage], place: int, message: Message) -> AnyMessage:
+def _message_to_show(given: list[AnyMessage], place: int, message: Message) -> AnyMessage:
     if place < 0:
         return HumanMessage(message.content, additional_kwargs=dict(NOTE_METADATA))
     original = given[place]
