@@ -13,10 +13,9 @@ m.sent_at <@ %(happened)s::tstzrange
 -- name: of_person
 -- What they said, and what an agent said in a conversation of theirs.
 case when m.role = 'user' then m.author = %(of_person)s
-     else exists (
-         select from reme.message said
-         where said.workspace_id = m.workspace_id and said.session_id = m.session_id
-           and said.role = 'user' and said.author = %(of_person)s) end
+     else m.session_id in (
+         select said.session_id from reme.message said
+         where said.workspace_id = %(workspace)s and said.role = 'user' and said.author = %(of_person)s) end
 
 -- name: session_id
 m.session_id = %(session_id)s
