@@ -43,6 +43,11 @@ def _drop_traceback(record: logging.LogRecord) -> bool:
 logging.getLogger("procrastinate.worker").addFilter(_drop_traceback)
 
 QUEUE, CHAT_QUEUE = "reme", "reme.chat"  # jobs for every process, and those that need a chat model
+_COLUMNS = (
+    "id", "priority", "lock", "queueing_lock", "task_name", "args", "scheduled_at", "queue_name", "attempts",
+    "worker_id",
+)  # fmt: skip
+_FETCH = f"select {', '.join(_COLUMNS)} from reme.fetch_job(%(queues)s, %(worker)s)"
 _AGAIN_SECONDS = 15  # before a job that broke off by no fault of its own runs again
 _RETRY_SECONDS = 0.2  # before a task that lost its cancellation is cancelled again
 _UPKEEP_SECONDS = 15.0  # between two looks for stalled jobs, and for what is due
@@ -88,17 +93,23 @@ class QueueConnector(PsycopgConnector):
 class _Jobs(JobManager):
     """procrastinate's manager of jobs, which fetches one job of a workspace at a time."""
 
+    def __init__(self, database: Database) -> None:
+        super().__init__(QueueConnector(database))
+        self._database = database
+
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> QueueJob | None:
         """The next job that is due, which is under way now; None if there is none."""
-        fetch = "select * from reme.fetch_job(%(queues)s::text[], %(worker)s)"
-        rows = await self.connector.execute_query_all_async(fetch, queues=list(queues or []), worker=worker_id)
-        return QueueJob.from_row(rows[0]) if rows else None
+        # In one round trip: all workers wait for each other while one fetches.
+        values = {"queues": list(queues or []), "worker": worker_id}
+        rows = await self._database.execute_anywhere(_FETCH, values)
+        return QueueJob.from_row({"status": "doing", **dict(zip(_COLUMNS, rows[0], strict=True))}) if rows else None
 
 
 def make_app(database: Database) -> App:
     """Procrastinate's app for the queue of a database."""
-    app = App(connector=QueueConnector(database))
-    app.job_manager = _Jobs(app.connector)
+    jobs = _Jobs(database)
+    app = App(connector=jobs.connector)
+    app.job_manager = jobs
     return app
 
 

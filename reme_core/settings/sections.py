@@ -192,6 +192,7 @@ class WorkerSettings(Section):
     after_turns: int = Field(6, ge=1)
     after_seconds: float = Field(30.0, ge=0, le=_SECONDS)
     concurrency: int = Field(4, ge=1)
+    """Jobs at a time in one process, each of another workspace."""
     max_attempts: int = Field(8, ge=0)
     """How often a job that fails is tried again."""
     stop_seconds: float = Field(20.0, ge=0)
