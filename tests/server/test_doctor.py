@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -67,10 +68,11 @@ def test_jobs_that_fail_or_that_nobody_does_are_told(doctor: Doctor, database_ur
     assert doctor(database_url)["jobs"]["found"] == "nothing waits, and nothing failed"
     with psycopg.connect(database_url, autocommit=True, options="-csearch_path=reme") as connection:
         connection.execute(queue, ("todo", -60, 0))
-        assert doctor(database_url)["jobs"]["found"] == "1 job is due for 60 s, and nothing failed"
+        assert re.fullmatch(r"1 job is due for [67]\d s, and nothing failed", doctor(database_url)["jobs"]["found"])
         connection.execute(queue, ("todo", -3600, 0))
         found = doctor(database_url)["jobs"]
-        assert (found["state"], found["found"]) == ("wrong", "2 jobs are due for 3,600 s, and nobody does them")
+        assert found["state"] == "wrong"
+        assert re.fullmatch(r"2 jobs are due for 3,6\d\d s, and nobody does them", found["found"])
         assert "`reme worker`" in found["to_do"]
         connection.execute("delete from reme.procrastinate_jobs")
         connection.execute(queue, ("todo", 60, 3))
