@@ -5,8 +5,7 @@ names a workspace and a conversation and nothing else; when it runs, it reads fr
 that runs twice, for example after its worker was killed, finds nothing left to do.
 
 The queue is procrastinate's: workers on any number of machines, one job of a workspace at a time, retries with growing
-pauses. A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on
-waiting.
+pauses. A job that failed too often stays as `failed` (`reme jobs list`), and its messages go on waiting.
 
 If a process with a chat model has queued a job, the job needs a chat model. Processes without one leave it alone and
 say so once. Messages that were kept word for word before there was a chat model are read later, in jobs of their own.

@@ -117,7 +117,8 @@ class _QueueWorker(QueueWorker):
     """procrastinate's worker, in which a heartbeat that fails is not the last one, and the end of a job is noted.
 
     Without heartbeats, others would take it for dead and run its jobs a second time. And nobody gives back to the queue
-    what a living worker seems to be doing: such a job would hold up its conversation for ever.
+    what a living worker seems to be doing: such a job would hold up its workspace for ever. When a job has ended, it
+    looks for another one at once: those of the same workspace were not due before.
     """
 
     async def _fetch_and_process_jobs(self) -> None:
