@@ -25,7 +25,7 @@ def listen_to_tool_calls() -> None:
     execute = AssistantAgent._execute_tool_call
 
     async def execute_as_agent(*args: Any, **kwargs: Any) -> Any:
-        # For this call only: it is a task with its own context. A private method may change, and the call must not fail.
+        # For this call only: it is a task with its own context. If the private method changes, the call must still run.
         _asking.set(kwargs.get("agent_name", ""))
         return await execute(*args, **kwargs)
 
