@@ -40,6 +40,8 @@ class Capability(enum.StrEnum):
     """An agent can begin another conversation: `Conversation.reset`."""
     NAMES = "names"
     """Agents have names. Call the agent `AGENT`."""
+    TASKS = "tasks"
+    """An agent can be the tool of another one: `Conversation.take_task`."""
 
 
 IMAGE: Final = base64.b64decode(
@@ -95,6 +97,13 @@ class Conversation(ABC):
     async def reset(self) -> None:
         """Let the agent begin another conversation, with the same memory (`Capability.RESETS`)."""
         raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no reset")
+
+    async def take_task(self, task: str, asker: str) -> None:
+        """Run a turn in which another agent, of the name `asker`, gives this one a task by a tool (`Capability.TASKS`).
+
+        If the framework hands tool calls to an agent's memory alone, the other agent needs this one's memory.
+        """
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no take_task")
 
     def usage(self) -> tuple[int, int]:
         """The prompt and completion tokens that the framework reports for the last turn (`Capability.USAGE`)."""

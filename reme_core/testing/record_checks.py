@@ -135,6 +135,20 @@ async def _a_call_of_a_tool_has_its_agent_as_author(stage: Stage) -> None:
     expect(said == [(AGENT, ["clock"]), (AGENT, [])], f"{AGENT} called clock and answered; stored was {said}")
 
 
+@check(Rule.SPEAKER, Capability.NAMES, Capability.TASKS)
+async def _a_task_has_the_agent_that_gives_it_as_author(stage: Stage) -> None:
+    conversation = await stage.talk(ScriptedModel())
+    await conversation.take_task(STATEMENT, "planner")
+    await conversation.say(QUESTION)
+    await conversation.aclose()
+    asked = [m for m in await stage.transcript() if m.role == "user" and m.content in (STATEMENT, QUESTION)]
+    said = [(m.author, m.content) for m in asked]
+    expect(
+        said == [("planner", STATEMENT), ("", QUESTION)],
+        f"planner gave the agent a task by a tool, and then the user asked; stored were {said}",
+    )
+
+
 @check(Rule.DURABLE)
 async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> None:
     model = ScriptedModel()

@@ -14,6 +14,7 @@ from reme_core.text.chat_format import MessageLike
 from reme_core.text.ids import ConversationIds, id_within, id_without, stable_id, with_recorded_ids
 from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.accounts import Counts, Usage
+from reme_core.turn.asker import ASKER, Asker, asking_agent
 from reme_core.turn.closing import Closing
 from reme_core.turn.connections import Client, ReMeLike, TurnConnection
 from reme_core.turn.heard import calls_of_api, heard_call, heard_message, text_of_value
@@ -48,11 +49,13 @@ from reme_core.working.api import Fitted
 from reme_core.working.window import CountTokens
 
 __all__ = [
+    "ASKER",
     "NOTE_METADATA",
     "OWN_TOOLS",
     "SESSION",
     "TOOLS_HINT",
     "AgentChat",
+    "Asker",
     "Client",
     "Closing",
     "Completion",
@@ -80,6 +83,7 @@ __all__ = [
     "Write",
     "arguments_model",
     "as_text",
+    "asking_agent",
     "callers_portal",
     "calls_in",
     "calls_of_api",

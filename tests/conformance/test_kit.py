@@ -29,7 +29,7 @@ from reme_core.testing import (
 )
 from reme_core.testing.checks import CHECKS
 from reme_core.testing.model import Reply
-from reme_core.turn import TurnMemory, TurnOptions, observe_call, tool_call_result
+from reme_core.turn import ASKER, Asker, TurnMemory, TurnOptions, asking_agent, observe_call, tool_call_result
 from reme_core.types import Message, ToolCall, new_id
 
 
@@ -59,7 +59,8 @@ class PlainConversation(Conversation):
         self.loop = asyncio.get_running_loop()
 
     async def say(self, text: str, message_id: str = "") -> str:
-        question = Message(content=text, message_id=message_id or new_id())
+        author = "" if self.fault == "takes tasks for the user's" else asking_agent()
+        question = Message(content=text, message_id=message_id or new_id(), author=author)
         self.history.append(question)
         try:
             answer = await self._answer(question)
@@ -144,6 +145,11 @@ class PlainConversation(Conversation):
         within = "" if self.fault == "mixes up equal ids" else self.session
         return await self.say(text, f"{within}/{message_id}")
 
+    async def take_task(self, task: str, asker: str) -> None:
+        token = ASKER.set(Asker(asker))
+        await self.say(task)
+        ASKER.reset(token)
+
     async def reset(self) -> None:
         if self.fault != "forgets to begin anew":
             self.session = new_id()
@@ -215,6 +221,7 @@ FAULTS = {
     "trims what was typed": "what_is_typed_is_written_as_it_was_typed",
     "writes its notes": "notes_are_not_written",
     "forgets who spoke": "an_answer_has_its_agent_as_author",
+    "takes tasks for the user's": "a_task_has_the_agent_that_gives_it_as_author",
     "loses tools": "calls_of_tools_and_their_results_are_written",
     "loses empty results": "generated_conversations_are_written_word_for_word",
     "marks images": "generated_conversations_are_written_word_for_word",

@@ -53,14 +53,11 @@ def _text(message: dict[str, Any]) -> str:
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
 
-class Clock(FunctionTool):
-    """The kit's tool; it may be called without asking a person."""
-
-    def __init__(self) -> None:
-        super().__init__(clock)
+class AllowedTool(FunctionTool):
+    """A function as a tool that may be called without asking a person."""
 
     async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
-        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="only a clock")
+        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="only a test")
 
 
 class AgentScopeConversation(Conversation):
@@ -81,6 +78,13 @@ class AgentScopeConversation(Conversation):
     async def send(self, text: str, message_id: str) -> str:
         self.last = await self.agent.reply(UserMsg(name="user", content=text, id=message_id))
         return self.last.get_text_content() or ""
+
+    async def take_task(self, task: str, asker: str) -> None:
+        model = ScriptedModel()
+        model.call("say", text=task)
+        tools = Toolkit(tools=[AllowedTool(self.say)])
+        boss = Agent(asker, "You are helpful.", FakeModel(model), toolkit=tools, middlewares=[self.memory])
+        await boss.reply(UserMsg(name="user", content="Ask somebody."))
 
     async def stream(self, text: str) -> AsyncIterator[Any]:
         async for event in self.agent.reply_stream(UserMsg(name="user", content=text)):
@@ -115,6 +119,7 @@ class AgentScopeDriver(Driver):
             Capability.NAMES,
             Capability.IMAGES,
             Capability.IDS,
+            Capability.TASKS,
         }
     )
 
@@ -123,6 +128,6 @@ class AgentScopeDriver(Driver):
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> AgentScopeConversation:
         memory = ReMeMiddleware(**options, mode=self.mode)  # type: ignore[arg-type]
-        toolkit = Toolkit(tools=[Clock(), *await memory.list_tools()])
+        toolkit = Toolkit(tools=[AllowedTool(clock), *await memory.list_tools()])
         agent = Agent(AGENT, "You are helpful.", FakeModel(model), toolkit=toolkit, middlewares=[memory])
         return AgentScopeConversation(agent, memory)

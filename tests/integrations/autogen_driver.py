@@ -9,6 +9,7 @@ from typing import Any, Self
 from autogen_agentchat.agents import AssistantAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.messages import MultiModalMessage, TextMessage
+from autogen_agentchat.tools import AgentTool
 from autogen_core import CancellationToken, Component, FunctionCall, Image
 from autogen_core.models import (
     AssistantMessage,
@@ -135,6 +136,12 @@ class AutoGenConversation(Conversation):
         self.last = await self.agent.run(task=TextMessage(content=text, source="user", id=message_id))
         return self.last.messages[-1].to_text()  # type: ignore[union-attr]
 
+    async def take_task(self, task: str, asker: str) -> None:
+        model = ScriptedModel()
+        model.call(AGENT, task=task)
+        boss = AssistantAgent(asker, FakeClient(model), tools=[AgentTool(self.agent)])
+        await boss.run(task="Ask somebody.")
+
     async def reset(self) -> None:
         await self.agent.on_reset(CancellationToken())
 
@@ -167,7 +174,7 @@ class AutoGenDriver(Driver):
         self.how = how
         self.name = f"AutoGen, {how}"
         self.capabilities = {*QUIET, Capability.TOOLS, Capability.EXPORT, Capability.NAMES, Capability.IMAGES}  # type: ignore[misc,assignment]
-        self.capabilities |= {Capability.IDS, Capability.RESETS}  # type: ignore[misc]
+        self.capabilities |= {Capability.IDS, Capability.RESETS, Capability.TASKS}  # type: ignore[misc]
         if how == "agent":
             self.capabilities |= {Capability.USAGE}  # type: ignore[misc]
         if how != "memory":

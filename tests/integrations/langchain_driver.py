@@ -119,6 +119,17 @@ class LangChainConversation(Conversation):
         given["messages"][-1] = HumanMessage(text, id=message_id)
         return self._end(await self.agent.ainvoke(given, config))
 
+    async def take_task(self, task: str, asker: str) -> None:
+        @tool
+        async def ask(task: str) -> str:
+            """Ask another agent."""
+            return await self.say(task)
+
+        model = ScriptedModel()
+        model.call("ask", task=task)
+        boss: Any = create_agent(ScriptedChat(model), [ask], middleware=[self.memory], name=asker)
+        await boss.ainvoke({"messages": [HumanMessage("Ask somebody.")]})
+
     async def reset(self) -> None:
         self.thread, self.history = new_id(), []
 

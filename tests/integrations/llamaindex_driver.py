@@ -130,6 +130,12 @@ class LlamaIndexConversation(Conversation):
     def say_sync(self, text: str) -> str:
         return str(SimpleChatEngine.from_defaults(llm=self.llm, memory=self.memory).chat(text))
 
+    async def take_task(self, task: str, asker: str) -> None:
+        model = ScriptedModel()
+        model.call("say", text=task)
+        boss = FunctionAgent(name=asker, llm=ScriptedLLM(model), tools=[FunctionTool.from_defaults(async_fn=self.say)])
+        await boss.run(user_msg="Ask somebody.")
+
     async def reset(self) -> None:
         await self.memory.areset()
 

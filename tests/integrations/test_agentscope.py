@@ -16,7 +16,6 @@ import reme_agentscope
 from agentscope.agent import Agent
 from agentscope.event import ConfirmResult, ReplyEndEvent, RequireUserConfirmEvent, UserConfirmResultEvent
 from agentscope.message import ToolCallBlock, ToolResultState, UserMsg
-from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from agentscope.types import ReplyFinishedReason
@@ -28,7 +27,7 @@ from reme_core.prompts.budget import count_tokens
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.turn import TOOLS_HINT
 from reme_core.types import Kind, Memory
-from tests.integrations.agentscope_driver import AgentScopeDriver, FakeModel
+from tests.integrations.agentscope_driver import AgentScopeDriver, AllowedTool, FakeModel
 from tests.integrations.inside import engine_of, fetch
 from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
 
@@ -39,11 +38,6 @@ HERE = Path(__file__).parent
 
 def agent_of(model: ScriptedModel, memory: ReMeMiddleware, **options: Any) -> Agent:
     return Agent("assistant", "You are helpful.", FakeModel(model), middlewares=[memory], **options)
-
-
-class Allowed(FunctionTool):
-    async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
-        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="only a text")
 
 
 async def stored(reme: AsyncReMe) -> list[Any]:
@@ -68,7 +62,7 @@ async def test_a_task_that_an_agent_gives_by_a_tool_is_not_said_by_the_user(
         return (await writer.reply([asked, UserMsg("user", task)])).get_text_content() or ""
 
     memory = ReMeMiddleware(reme, "alice", write="awaited", session_id="s")
-    tools = Toolkit(tools=[Allowed(write)])
+    tools = Toolkit(tools=[AllowedTool(write)])
     boss = Agent("boss", "You are helpful.", FakeModel(model), middlewares=[memory], toolkit=tools)
     model.call("write", task=TOLD)
     await boss.reply(asked)

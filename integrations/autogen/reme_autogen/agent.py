@@ -17,7 +17,6 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage, RequestUsage
 from autogen_core.tools import StaticStreamWorkbench, StaticWorkbench, Workbench
 
-from reme_autogen.asker import asking_agent
 from reme_autogen.context import ContextWithNote
 from reme_autogen.convert import from_chat, from_events, from_model
 from reme_autogen.memory import ReMeMemory, cancellable, note_contents
@@ -118,7 +117,7 @@ class ReMeAssistantAgent(AssistantAgent):
     ) -> AsyncGenerator[Event, None]:
         """Run one turn: recall, run the agent, record, and then return the response."""
         self._session_id = self._session_id or self._new_session()
-        heard = [from_chat(message, self.name, self._session_id, asking_agent()) for message in messages]
+        heard = [from_chat(message, self.name, self._session_id) for message in messages]
         # With its words, since an application may give two messages one id.
         turn_id = stable_id(heard[-1].message_id, heard[-1].content) if heard else new_id()
         is_recorded, done = False, list[Message]()

@@ -1,22 +1,13 @@
-"""Which agent asks another one by a tool, such as an `AgentTool`.
-
-AutoGen gives such a task the source `user`. It is not the user who says it, so memory must not take it for their words.
-"""
+"""Tells memory which agent asks another one by a tool, such as an `AgentTool`; to AutoGen, the user gives the task."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from autogen_agentchat.agents import AssistantAgent
 
-_asking: Final[ContextVar[str]] = ContextVar("reme_autogen_asking", default="")
-
-
-def asking_agent() -> str:
-    """The name of the agent whose tool call is running here; empty outside of tool calls."""
-    return _asking.get()
+from reme_core.turn import ASKER, Asker
 
 
 @cache
@@ -26,7 +17,7 @@ def listen_to_tool_calls() -> None:
 
     async def execute_as_agent(*args: Any, **kwargs: Any) -> Any:
         # For this call only: it is a task with its own context. If the private method changes, the call must still run.
-        _asking.set(kwargs.get("agent_name", ""))
+        ASKER.set(Asker(kwargs.get("agent_name", "")))
         return await execute(*args, **kwargs)
 
     AssistantAgent._execute_tool_call = staticmethod(execute_as_agent)  # type: ignore[assignment,method-assign]

@@ -25,7 +25,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from reme_core.turn import AgentChat, Completion, check_model, heard_call, heard_message
+from reme_core.turn import AgentChat, Completion, asking_agent, check_model, heard_call, heard_message
 from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
@@ -34,16 +34,13 @@ MIME_TYPE = "mime_type"
 """The key in a memory's metadata for the type of its content, if that is not plain text."""
 
 
-def from_chat(message: BaseChatMessage, agent: str, session_id: str = "", asker: str = "") -> Message:
-    """A message between agents and people; if `agent` is its source, its role is `assistant`.
-
-    With an `asker`, that agent says what AutoGen gives the source `user`.
-    """
+def from_chat(message: BaseChatMessage, agent: str, session_id: str = "") -> Message:
+    """A new message between agents and people; if `agent` is its source, its role is `assistant`."""
     return heard_message(
         "assistant" if message.source == agent else "user",
         # `to_text` would add a mark for each image.
         text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text(),
-        author=_author(message.source) or asker,
+        author=_author(message.source) or asking_agent(),
         own_id=message.id,
         session_id=session_id,
         sent_at=message.created_at,

@@ -18,9 +18,8 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, UserMessage
 from pydantic import BaseModel
 
-from reme_autogen.asker import asking_agent
 from reme_autogen.convert import NOTE_SOURCE, from_model
-from reme_core.turn import ConversationIds, TurnMemory, calls_in
+from reme_core.turn import ConversationIds, TurnMemory, asking_agent, calls_in
 from reme_core.types import Message, new_id
 
 _UNFINISHED: Final = 1_000  # contexts whose turn has begun and not ended

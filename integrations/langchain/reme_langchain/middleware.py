@@ -22,6 +22,8 @@ from langgraph.types import Command
 
 from reme_core.errors import InputError
 from reme_core.turn import (
+    ASKER,
+    Asker,
     Client,
     Closing,
     CountTokens,
@@ -38,8 +40,6 @@ from reme_core.types import new_id
 from reme_langchain.convert import as_chat, from_langchain
 from reme_langchain.note_in_prompt import PlacedNote, show_note
 from reme_langchain.runs import (
-    ASKER,
-    Asker,
     MemoryState,
     Turn,
     configurable,
@@ -304,7 +304,7 @@ def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any], turn: Turn
 def _in_session(request: ToolCallRequest) -> Iterator[None]:
     """Let the tool know the session, and an agent that it runs know who asks."""
     name = get_config().get("metadata", {}).get("lc_agent_name") or "agent"
-    token = ASKER.set(Asker(name, frozenset(message.id for message in request.state["messages"])))
+    token = ASKER.set(Asker(name, frozenset(message.id or "" for message in request.state["messages"])))
     try:
         with in_session(session_of(request.state)):
             yield

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, NamedTuple, NotRequired
+from typing import Annotated, Any, Final, NotRequired
 
 from langchain.agents import AgentState
 from langchain.agents.middleware.types import PrivateStateAttr
@@ -14,7 +13,7 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langgraph.channels.untracked_value import UntrackedValue
 from langgraph.config import get_config
 
-from reme_core.turn import TurnMemory, stable_id
+from reme_core.turn import TurnMemory, asking_agent, stable_id
 from reme_core.types import Message, new_id
 from reme_langchain.convert import from_langchain, is_generated
 
@@ -34,16 +33,6 @@ class MemoryState(AgentState[Any]):
     reme_session: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
 
 
-class Asker(NamedTuple):
-    """The agent whose tool call is running, and may run another agent: its name, and the ids of what it has heard."""
-
-    name: str
-    heard: frozenset[str | None]
-
-
-ASKER: Final[ContextVar[Asker | None]] = ContextVar("reme_langchain_asker", default=None)
-
-
 @dataclass(slots=True)
 class Turn:
     """One run of the agent: its memory and its messages."""
@@ -59,8 +48,6 @@ class Turn:
     answers: dict[str, ToolMessage] = field(default_factory=dict)
     """What tools answered, by the ids of their calls."""
     note: str = ""
-    asker: Asker | None = field(default_factory=ASKER.get)
-    """The agent by whose tool call this one runs."""
 
     @property
     def session_id(self) -> str:
@@ -72,24 +59,24 @@ class Turn:
         """The messages that may be new, for memory."""
         said: list[BaseMessage] = []
         for message in self.heard.values():
-            said.append(self._as_said(message))
+            said.append(message)
             calls = message.tool_calls if isinstance(message, AIMessage) else []
             answers = [self.answers[call["id"]] for call in calls if call["id"] in self.answers]
             said += [answer for answer in answers if answer.id not in self.heard]
         return from_langchain(said, self.session_id)
-
-    def _as_said(self, message: BaseMessage) -> BaseMessage:
-        """The message; if it is a task that another agent gives, as that agent's words."""
-        by_user = not self.asker or message.id in self.asker.heard or message.name
-        is_task = isinstance(message, HumanMessage) and not by_user
-        return message.model_copy(update={"name": self.asker.name}) if self.asker and is_task else message
 
     def hear(self, messages: Iterable[BaseMessage]) -> None:
         """Keep messages of this run, since other middleware may take them out of the state before it ends."""
         earlier = {message.id for message in self.before}
         for message in messages:
             if message.id and message.id not in earlier:
-                self.heard[message.id] = message
+                self.heard[message.id] = _as_said(message)
+
+
+def _as_said(message: BaseMessage) -> BaseMessage:
+    """The message; if it is a task that another agent gives, as that agent's words."""
+    asker = asking_agent(message.id or "") if isinstance(message, HumanMessage) and not message.name else ""
+    return message.model_copy(update={"name": asker}) if asker else message
 
 
 def configurable() -> dict[str, Any]:

@@ -18,12 +18,22 @@ from llama_index.core.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr
 
 from reme_core.errors import InputError, ReMeError
-from reme_core.turn import Client, Note, Position, ReMeLike, TurnOptions, check_session, fit_window, with_recorded_ids
+from reme_core.turn import (
+    Client,
+    Note,
+    Position,
+    ReMeLike,
+    TurnOptions,
+    asking_agent,
+    check_session,
+    fit_window,
+    with_recorded_ids,
+)
 from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.long_term import LongTermMemory
 from reme_llamaindex.noted_message import NotedMessage
-from reme_llamaindex.run_events import asking_agent, running_agent
+from reme_llamaindex.run_events import running_agent
 from reme_llamaindex.short_term import ConversationStore, StoredMessage
 from reme_llamaindex.tools import window_tools
 from reme_llamaindex.usage import report_usage

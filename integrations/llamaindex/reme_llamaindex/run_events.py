@@ -25,13 +25,12 @@ from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
 from pydantic import PrivateAttr
 
-from reme_core.turn import TurnMemory, tool_call_result
+from reme_core.turn import ASKER, Asker, TurnMemory, tool_call_result
 from reme_llamaindex.noted_message import show_notes
 
 log = logging.getLogger(__name__)
 
 _agent: ContextVar[str] = ContextVar("reme_llamaindex_agent", default="")
-_asking: ContextVar[str] = ContextVar("reme_llamaindex_asking", default="")
 
 
 @runtime_checkable
@@ -64,7 +63,7 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
             _agent.set(agent)  # for this step only: it is a task with its own context
         if ".call_tool-" in id_:
             self._begun[id_] = time.perf_counter()
-            _asking.set(_agent.get())
+            ASKER.set(Asker(_agent.get()))
 
     def _agent_of(self, bound_args: inspect.BoundArguments, instance: Any) -> str | None:
         """The agent of a step. If the step does not name it, this is the agent of the last step in the same run."""
@@ -105,11 +104,6 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
 def running_agent() -> str:
     """The name of the agent whose step is running; empty outside of a step."""
     return _agent.get()
-
-
-def asking_agent() -> str:
-    """The name of the agent whose tool call is running here, and may ask another agent; empty outside of tool calls."""
-    return _asking.get()
 
 
 @cache
