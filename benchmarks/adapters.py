@@ -1,8 +1,8 @@
 """What an adapter adds to a turn whose model answers at once: `python -m benchmarks.adapters`.
 
-Each framework runs turns of an agent, with memory and without it, on the same database; what memory adds is the
-difference of the medians (and of the least times, which other work on the machine does not touch), and should stay
-below 15 ms. The model is asked as users ask theirs, by the framework's own client of OpenAI's API, and is a server
+Each framework runs turns of an agent, with memory and without it, in a workspace that is filled anew; what memory adds
+is the difference of the medians (and of the least times, which other work on the machine does not touch), and should
+stay below 15 ms. The model is asked as users ask theirs, by the framework's own client of OpenAI's API, and is a server
 beside this process; or (`in_process`) it is an object within the framework, which leaves hardly anything of a turn
 without memory. `raw` is the same recall and record without framework and adapter, through `AsyncReMe`. Embedding is
 replaced by a constant vector, since it costs the same with any adapter. Writing goes on between the turns, while people
@@ -49,8 +49,9 @@ MODEL = "gpt-4.1-mini"
 """What the clients are told to ask for; they know its name."""
 
 Turn = Callable[[str], Awaitable[object]]
-Make = Callable[[AsyncReMe | None, str], tuple[Turn, Any]]
-"""Makes the turns of an agent, with that memory or without any, and with the model at that URL or in this process."""
+Make = Callable[[AsyncReMe | None, str, str], tuple[Turn, Any]]
+"""Makes the turns of an agent, with that memory or without any, in that workspace, and with the model at that URL or in
+this process."""
 
 
 class Instant:
@@ -65,7 +66,7 @@ class Instant:
     async def aclose(self) -> None: ...
 
 
-def autogen(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
+def autogen(reme: AsyncReMe | None, workspace: str, model_url: str) -> tuple[Turn, Any]:
     from autogen_agentchat.agents import AssistantAgent
     from autogen_core import CancellationToken
     from autogen_core.models import ChatCompletionClient
@@ -84,7 +85,7 @@ def autogen(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
         agent = AssistantAgent("assistant", client())
         counts = None
     else:
-        memory = ReMeMemory(reme, "bench")
+        memory = ReMeMemory(reme, workspace)
         agent = ReMeAssistantAgent("assistant", client(), memory=[memory])
         counts = memory.turn.counts
 
@@ -95,7 +96,7 @@ def autogen(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     return turn, counts
 
 
-def agentscope(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
+def agentscope(reme: AsyncReMe | None, workspace: str, model_url: str) -> tuple[Turn, Any]:
     from agentscope.agent import Agent
     from agentscope.message import UserMsg
     from agentscope.model import ChatModelBase
@@ -111,7 +112,7 @@ def agentscope(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
 
         return OpenAIChatModel(OpenAICredential(api_key=SecretStr("none"), base_url=model_url), MODEL)
 
-    memory = ReMeMiddleware(reme, "bench") if reme is not None else None
+    memory = ReMeMiddleware(reme, workspace) if reme is not None else None
     agent = Agent("assistant", "Be helpful.", model(), middlewares=[memory] if memory else [])
 
     async def turn(text: str) -> object:
@@ -121,7 +122,7 @@ def agentscope(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     return turn, memory.turn.counts if memory else None
 
 
-def langchain(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
+def langchain(reme: AsyncReMe | None, workspace: str, model_url: str) -> tuple[Turn, Any]:
     from langchain.agents import create_agent
     from langchain_core.language_models import BaseChatModel
     from reme_langchain import ReMeMiddleware
@@ -135,7 +136,7 @@ def langchain(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
 
         return ChatOpenAI(model=MODEL, base_url=model_url, api_key=SecretStr("none"))
 
-    memory = ReMeMiddleware(reme, "bench") if reme is not None else None
+    memory = ReMeMiddleware(reme, workspace) if reme is not None else None
     agent: Any = create_agent(model(), middleware=[memory] if memory else [])
     return (
         lambda text: agent.ainvoke({"messages": [{"role": "user", "content": text}]}),
@@ -143,7 +144,7 @@ def langchain(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     )
 
 
-def llamaindex(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
+def llamaindex(reme: AsyncReMe | None, workspace: str, model_url: str) -> tuple[Turn, Any]:
     from llama_index.core.agent.workflow import FunctionAgent
     from llama_index.core.llms.function_calling import FunctionCallingLLM
     from llama_index.core.memory import Memory
@@ -160,7 +161,7 @@ def llamaindex(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
         return llm
 
     agent = FunctionAgent(llm=model())
-    memory = ReMeMemory(reme, "bench") if reme is not None else Memory.from_defaults()
+    memory = ReMeMemory(reme, workspace) if reme is not None else Memory.from_defaults()
 
     async def turn(text: str) -> object:
         await memory.areset()
@@ -169,15 +170,15 @@ def llamaindex(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
     return turn, memory.turn.counts if isinstance(memory, ReMeMemory) else None
 
 
-def raw(reme: AsyncReMe | None, model_url: str) -> tuple[Turn, Any]:
+def raw(reme: AsyncReMe | None, workspace: str, model_url: str) -> tuple[Turn, Any]:
     async def turn(text: str) -> object:
         if reme is None:
             return None
         await asyncio.gather(
-            reme.recall("bench", text, kind="personal", limit=5),
-            reme.recall("bench", text, kind="conversation", limit=6),
+            reme.recall(workspace, text, kind="personal", limit=5),
+            reme.recall(workspace, text, kind="conversation", limit=6),
         )
-        return await reme.record("bench", [Message(content=text), Message(role="assistant", content="ok")])
+        return await reme.record(workspace, [Message(content=text), Message(role="assistant", content="ok")])
 
     return turn, None
 
@@ -193,12 +194,22 @@ FRAMEWORKS = {
 }
 
 
+async def fill(engine: Engine, workspace: str) -> None:
+    """Make a workspace with what it knows."""
+    known = [f"Person {n} drinks tea number {n} in street {n}." for n in range(KNOWN)]
+    await engine.memories.add(workspace, known)
+    said = [Message(content=f"Person {n} said that tea number {n} is sold in street {n}.") for n in range(KNOWN)]
+    await engine.record(workspace, said, wait=True)
+    async with engine.database.owner_connection() as connection:
+        await connection.execute("analyze")  # as autovacuum does a minute later
+
+
 async def measure(
-    make: Make, engine: Engine, reme: AsyncReMe, model_url: str, questions: Iterator[str], turns: int
+    make: Make, engine: Engine, reme: AsyncReMe, workspace: str, model_url: str, questions: Iterator[str], turns: int
 ) -> dict[str, Any]:
     """Time turns with and without memory, alternately, so that a busy machine slows both."""
-    without, _ = make(None, model_url)
-    remembering, counts = make(reme, model_url)
+    without, _ = make(None, workspace, model_url)
+    remembering, counts = make(reme, workspace, model_url)
     spent: dict[bool, list[float]] = {True: [], False: []}
     for number in range(-5, turns):
         question = next(questions)
@@ -207,7 +218,7 @@ async def measure(
             await turn(question)
             if number >= 0:
                 spent[with_memory].append(time.perf_counter() - begun)
-        while (counts is not None and counts.records < number + 6) or await _writes(engine):
+        while (counts is not None and counts.records < number + 6) or await _writes(engine, workspace):
             await asyncio.sleep(0.005)
     times = {"without": percentiles(spent[False]), "with": percentiles(spent[True])}
     ratio = round(times["with"]["p50"] / times["without"]["p50"], 2)
@@ -221,9 +232,10 @@ async def measure(
     return result
 
 
-async def _writes(engine: Engine) -> bool:
+async def _writes(engine: Engine, workspace: str) -> bool:
     """Whether messages are still being embedded."""
-    return bool(await engine.database.fetch("bench", "select from reme.message where embedded_at is null limit 1"))
+    waiting = "select from reme.message where workspace_id = %s and embedded_at is null limit 1"
+    return bool(await engine.database.fetch(workspace, waiting, [workspace]))
 
 
 @contextmanager
@@ -253,11 +265,6 @@ async def main(turns: int, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     questions = (f"What does person {number % KNOWN} drink in street {number}?" for number in count())
     # Memories are made by a worker elsewhere: in this process it would take the turns' time, on two cores above all.
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
-        await reme.memories.add("bench", [f"Person {n} drinks tea number {n} in street {n}." for n in range(KNOWN)])
-        said = [Message(content=f"Person {n} said that tea number {n} is sold in street {n}.") for n in range(KNOWN)]
-        await reme.record("bench", said, wait=True)
-        async with reme.database.owner_connection() as connection:
-            await connection.execute("analyze")  # as autovacuum does a minute later
         statements = []
         for _ in range(turns):
             begun = time.perf_counter()
@@ -269,7 +276,9 @@ async def main(turns: int, names: Sequence[str]) -> dict[str, dict[str, Any]]:
             with model_server() as url:
                 for name, where in product(names, ("http", "in_process")):
                     model_url = url if where == "http" else ""
-                    result = await measure(FRAMEWORKS[name], reme, client, model_url, questions, turns)
+                    workspace = f"{name} {where}"  # what one has recorded would slow the next
+                    await fill(reme, workspace)
+                    result = await measure(FRAMEWORKS[name], reme, client, workspace, model_url, questions, turns)
                     results.setdefault(name, {})[where] = result
                     print(f"{name:10} {where:10} {result}")
     return {"select_1": percentiles(statements), **results}
