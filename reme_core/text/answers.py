@@ -121,7 +121,7 @@ def parse_json(text: str) -> Any:
             value = _find_longest(candidate)
             if value is not None:
                 return plain_json(value)
-    except RecursionError:
+    except (RecursionError, ValueError):  # json_repair makes the one into the other
         raise ModelAnswerError("the model's JSON is nested too deeply to be read", raw=text) from None
     beginning = f"it begins {answer[:80]!r}" if answer else "it is empty" if not text.strip() else "it is all thinking"
     raise ModelAnswerError(

@@ -96,3 +96,10 @@ def test_any_text_gives_a_structure_or_the_one_error(text: str) -> None:
         assert isinstance(parse_json(text), dict | list)
     except ModelAnswerError as error:
         assert error.raw == text
+
+
+@pytest.mark.parametrize("brackets", ["[", '{"a":'])
+@pytest.mark.parametrize("depth", [1_000, 3_000, 10_000, 50_000])
+def test_brackets_without_end_are_no_answer(brackets: str, depth: int) -> None:
+    with pytest.raises(ModelAnswerError):
+        parse_json(brackets * depth)
