@@ -15,7 +15,8 @@ def explain_timeout(error: Exception, patience: float) -> Exception:
     """The error; in place of a `TimeoutError`, which does not mention memory, an error that does."""
     if not isinstance(error, TimeoutError):
         return error
-    return DatabaseUnavailableError(f"memory did not answer within {patience:g} seconds; is the database reachable?")
+    waited = f"memory did not answer within {patience:g} seconds"
+    return DatabaseUnavailableError(f"{waited}: it is still being opened, is busy, or cannot be reached")
 
 
 def report_failure(span: trace.Span, error: Exception, patience: float, what: str) -> Exception:
