@@ -7,7 +7,6 @@ from typing import Final
 
 from reme_core.flows.deps import Deps
 from reme_core.store.filters import Filters
-from reme_core.store.recall_sql import Plan, find
 from reme_core.store.relevance import Question, judged_hits
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message
 
@@ -27,7 +26,7 @@ async def nearest(workspace: str, said: Sequence[Message | Memory], deps: Deps, 
     for one, vector in zip(said, vectors, strict=True):
         filters = Filters(kinds=STATED, **one.scope)
         question = Question(workspace, one.content, vector, embedder.name, limit, filters)
-        hits.append(judged_hits(question, await find(deps.database, question, Plan()))[1])
+        hits.append(judged_hits(question, await deps.recall.find(question))[1])
     return hits
 
 
