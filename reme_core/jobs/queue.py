@@ -17,10 +17,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from procrastinate import JobContext
@@ -42,6 +41,7 @@ _SQL = load("queue.sql")
 _NO_TRIES = (DatabaseUnavailableError, ConflictError)  # failures that no job is to blame for
 _WAIT_SECONDS = 0.05  # between two looks at jobs that other workers are doing
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
+_MOST_FAILURES = 1_000  # of which the kind is kept
 _LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
 
@@ -82,13 +82,24 @@ class Background:
         self._left_alone = False
         self._forgot_at = float("-inf")
         self._worker = Worker(database, self._app, settings, queues=self._queues, now_and_then=self._keep_up)
-        self._failures: dict[int | None, type[ReMeError]] = {}  # by what kind of error jobs failed here
+        # By what kinds of errors jobs failed here last, by their ids; for `do_waiting`.
+        self._failures = deque[tuple[int | None, type[ReMeError]]](maxlen=_MOST_FAILURES)
         self._tries = Tries(settings.max_attempts)
-        task = partial(self._app.task, queue=QUEUE, retry=self._tries, pass_context=True)
-        self._summarising = task(name="reme.summarise")(self._run_summary)
-        self._reflecting = task(name="reme.reflect")(self._run_reflection)
-        self._catching_up = task(name="reme.catch_up")(self._run_catch_up)
-        self._learning = task(name="reme.learn")(self._run_learning)
+        self._summarising = self._task("reme.summarise", self._summarise_waiting)
+        self._reflecting = self._task("reme.reflect", self._run_reflection)
+        self._catching_up = self._task("reme.catch_up", self._run_catch_up)
+        self._learning = self._task("reme.learn", lambda _, workspace: self._learn(workspace))
+
+    def _task(self, name: str, work: Callable[..., Awaitable[None]]) -> Any:
+        async def run(context: JobContext, /, workspace: str, **more: str) -> None:
+            self._worker.take_on()
+            try:
+                await work(context, workspace, **more)
+            except Exception as error:  # a job may fail of anything; the queue tries it again
+                await self._note_failure(context, workspace, error)
+                raise
+
+        return self._app.task(name=name, queue=QUEUE, retry=self._tries, pass_context=True)(run)
 
     async def queue(self, conn: AsyncConnection[Any], workspace: str, messages: Collection[Message]) -> None:
         """Queue the summary of the conversations that `messages` belong to, inside the caller's transaction.
@@ -138,14 +149,9 @@ class Background:
         with translating_queue_errors(self._database.url):
             await task.configure(**options).defer_async(**args)
 
-    async def _run_summary(self, context: JobContext, workspace: str, session_id: str) -> None:
-        async with self._note_failure(context, workspace):
-            await self._summarise_waiting(context, workspace, session_id)
-
     async def _run_catch_up(self, context: JobContext, workspace: str) -> None:
-        async with self._note_failure(context, workspace):
-            await self._database.execute(workspace, _SQL["reopen_quoted"], {"workspace": workspace})
-            await self._summarise_waiting(context, workspace, None)
+        await self._database.execute(workspace, _SQL["reopen_quoted"], {"workspace": workspace})
+        await self._summarise_waiting(context, workspace, None)
 
     async def _summarise_waiting(self, context: JobContext, workspace: str, session_id: str | None) -> None:
         refused: Counter[str] = Counter()
@@ -167,37 +173,22 @@ class Background:
         waiting = await unsummarised_messages(self._database, workspace, session_id=session_id, limit=1)
         return waiting[0].message_id if waiting else None
 
-    async def _run_reflection(self, context: JobContext, workspace: str) -> None:
-        async with self._note_failure(context, workspace):
-            await self._reflect(workspace)
-            await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace})
+    async def _run_reflection(self, _: JobContext, workspace: str) -> None:
+        await self._reflect(workspace)
+        await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace})
 
-    async def _run_learning(self, context: JobContext, workspace: str) -> None:
-        async with self._note_failure(context, workspace):
-            await self._learn(workspace)
-
-    @contextlib.asynccontextmanager
-    async def _note_failure(self, context: JobContext, workspace: str) -> AsyncIterator[None]:
-        """Run a job; if it fails, note why, for `reme jobs`.
-
-        The error is raised again, and the queue tries again.
-        """
-        self._worker.take_on()
-        try:
-            yield
-            self._failures.pop(context.job.id, None)
-        except Exception as error:  # a job may fail of anything
-            is_ours = isinstance(error, ReMeError)
-            self._failures[context.job.id] = type(error) if isinstance(error, ReMeError) else ReMeError
-            why = str(error) if is_ours else f"{type(error).__name__}: {error}"
-            with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
-                is_try = not isinstance(error, _NO_TRIES)
-                before = await self._note(context, workspace, why, is_try=is_try)
-                if is_try:
-                    self._tries.count(context.job.id, before + 1)
-                    tried = f"try {before + 1} of {self._settings.max_attempts + 1}"
-                    log.warning("job %s failed (%s): %s", context.job.id, tried, why, exc_info=not is_ours)
-            raise
+    async def _note_failure(self, context: JobContext, workspace: str, error: Exception) -> None:
+        """Note why a job failed, for `reme jobs`."""
+        is_ours = isinstance(error, ReMeError)
+        self._failures.append((context.job.id, type(error) if isinstance(error, ReMeError) else ReMeError))
+        why = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
+            is_try = not isinstance(error, _NO_TRIES)
+            before = await self._note(context, workspace, why, is_try=is_try)
+            if is_try:
+                self._tries.count(context.job.id, before + 1)
+                tried = f"try {before + 1} of {self._settings.max_attempts + 1}"
+                log.warning("job %s failed (%s): %s", context.job.id, tried, why, exc_info=not is_ours)
 
     async def _note(self, context: JobContext, workspace: str, note: str, *, is_try: bool) -> int:
         """Note something about a job, and tell how many tries it had used up before."""
@@ -247,7 +238,8 @@ class Background:
         failed = [job for job in jobs if job.status != "succeeded" and job.attempts > tried[job.id]]
         summary = Summary(done, failed, [job for job in jobs if job not in done and job not in failed])
         if failed and not done:
-            kind, *others = {self._failures.get(job.id, ReMeError) for job in failed}
+            kinds = dict(self._failures)
+            kind, *others = {kinds.get(job.id, ReMeError) for job in failed}
             told = f"no job was done: {summary.reasons}. They wait, and are tried again; `reme jobs list` shows them"
             raise (ReMeError if others else kind)(told)
         return summary
