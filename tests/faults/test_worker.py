@@ -21,8 +21,8 @@ from reme_core import Message, Settings
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError
 from reme_core.postgres.embedded.server import EmbeddedServer
-from reme_core.store.messages import unsummarised_messages
 from tests.faults.servers import another_runs, server_pid, wait_until_gone
+from tests.summaries import Summaries
 
 PROMPTLY = 8.0  # seconds, on a machine that has other things to do; unhurried, it takes the pool's 15 or the job's 600
 
@@ -53,21 +53,6 @@ create trigger refuse before update on reme.procrastinate_jobs for each row when
 execute function public.refuse();
 """
 """The disk is full when a job is to be marked as done, twice."""
-
-
-class Summaries:
-    """Stands in for the flow: notes what was said, and marks it as done as the flow's last op does."""
-
-    def __init__(self, reme: Engine) -> None:
-        self.reme = reme
-        self.seen: set[str] = set()
-        reme.background._summarise = self
-
-    async def __call__(self, workspace: str, session_id: str) -> None:
-        messages = await unsummarised_messages(self.reme.database, workspace, session_id=session_id)
-        statement = "update reme.message set summarised_at = now() where message_id = any(%s)"
-        await self.reme.database.execute(workspace, statement, ([m.message_id for m in messages],))
-        self.seen |= {m.content for m in messages}
 
 
 @pytest.fixture
@@ -122,7 +107,7 @@ async def test_a_worker_takes_up_its_work_when_the_database_is_back(
     async with Engine(settings) as reme:
         summaries = Summaries(reme)
         await reme.record("w", [Message(content="before", session_id="before")])
-        await until(lambda: summaries.seen == {"before"})
+        await until(lambda: summaries.done == {"before"})
         await reme.background.drain()  # a worker whose job has ended, but is not noted as ended, tells of that alone
         with caplog.at_level(logging.WARNING, "reme_core.jobs.worker"):
             await asyncio.to_thread(strike, migrated_data_dir)
@@ -133,7 +118,7 @@ async def test_a_worker_takes_up_its_work_when_the_database_is_back(
 
         await asyncio.to_thread(server.ensure_running)
         await record_elsewhere(settings, "after")
-        await until(lambda: summaries.seen == {"before", "after"})
+        await until(lambda: summaries.done == {"before", "after"})
         assert not reme.background.task.done()
 
 
@@ -149,7 +134,7 @@ async def test_a_worker_of_the_embedded_server_takes_up_its_work_again(
         await until(lambda: another_runs(migrated_data_dir, before))  # the worker itself has it started
         await asyncio.to_thread(server.ensure_running)
         await record_elsewhere(settings, "after")
-        await until(lambda: summaries.seen == {"after"})
+        await until(lambda: summaries.done == {"after"})
 
 
 async def test_a_job_that_an_outage_broke_off_runs_again(
@@ -171,7 +156,7 @@ async def test_a_job_that_an_outage_broke_off_runs_again(
         await asyncio.to_thread(strike, migrated_data_dir)
         reme.background._summarise = summaries
         await asyncio.to_thread(server.ensure_running)
-        await until(lambda: summaries.seen == {"do not lose me"})
+        await until(lambda: summaries.done == {"do not lose me"})
 
 
 async def test_a_job_whose_end_cannot_be_written_for_a_while_is_not_left_under_way(
@@ -182,9 +167,9 @@ async def test_a_job_whose_end_cannot_be_written_for_a_while_is_not_left_under_w
         async with Engine(settings) as reme:
             summaries = Summaries(reme)
             await reme.record("w", [Message(content="one", session_id="s")])
-            await until(lambda: summaries.seen == {"one"})
+            await until(lambda: summaries.done == {"one"})
             await reme.record("w", [Message(content="two", session_id="s")])
-            await until(lambda: summaries.seen == {"one", "two"}, 30)
+            await until(lambda: summaries.done == {"one", "two"}, 30)
             await reme.background.drain()
             assert {job.status for job in await reme.background.jobs("w")} == {"succeeded"}
     assert caplog.text.count("the end of job 1 could not be noted") == 2
@@ -232,7 +217,7 @@ async def test_a_worker_ends_in_the_middle_of_an_outage(
     reme = await Engine(settings).open()
     summaries = Summaries(reme)
     await reme.record("w", [Message(content="before")])
-    await until(lambda: summaries.seen)
+    await until(lambda: summaries.done)
     await reme.recall("w", "before")  # leaves log entries to be written
     await asyncio.to_thread(strike, migrated_data_dir)
     await asyncio.sleep(after)

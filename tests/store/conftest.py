@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from reme_core.engine import Engine
 from reme_core.settings import EmbeddingSettings, Settings
 from tests.loopback import Loopback
+from tests.summaries import Summaries
 
 
 @pytest.fixture
@@ -18,6 +19,12 @@ async def reme(settings: Settings) -> AsyncIterator[Engine]:
     settings.worker.embedded = False
     async with Engine(settings) as opened:
         yield opened
+
+
+@pytest.fixture
+def summaries(reme: Engine) -> Summaries:
+    """What the summary jobs did."""
+    return Summaries(reme)  # the flow itself is tested with the flows
 
 
 @pytest.fixture
