@@ -59,18 +59,12 @@ _LAST_SECONDS = 30.0  # how long a closing engine waits for work that has begun
 class Engine:
     """An open memory. It belongs to the event loop that it is opened in.
 
-    Services, which own their loop, use it directly; `AsyncReMe` and `ReMe` run one in a loop of the library's own.
+    Services, which own their loop, use it directly; `AsyncReMe` and `ReMe` run one in a loop of the library's own. It
+    has the parts of an `AsyncReMe`, which says what they are, and some more.
 
     Attributes:
         recall_steps: What `recall` does, also step by step: a question, then its answer.
-        memories: Adding, reading, changing, deleting and explaining single memories.
         background: The queue of background work, and the worker in this process.
-        workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
-        episodes: Scored attempts, and what they taught.
-        tools: Calls of tools, and guidance for the next ones.
-        items: JSON values that programs put and get under a key of their own.
-        working: What keeps a long task within its model's window, and gives back what left it.
-        settings: What it was opened with.
         flows: The flows there are; `execute` runs one.
         chat: The chat model, or None where the offline rules serve.
         reranker: The reranker, or None.
@@ -78,14 +72,7 @@ class Engine:
     """
 
     def __init__(self, settings: Settings | None = None, *, chat: AgentChat | None = None, **overrides: Any) -> None:
-        """Say what to open.
-
-        Args:
-            settings: Everything that can be set; default is `Settings.load()`, which reads the environment. With
-                nothing set, the embedded Postgres and the offline embedding model serve.
-            chat: The model of an agent, in place of the settings' `llm.default`.
-            overrides: Single settings, such as `database_url="postgresql://…"` or `worker={"embedded": False}`.
-        """
+        """Say what to open; see `AsyncReMe`."""
         self.settings = Settings.with_overrides(settings, overrides)
         self.chat: ChatModel | None = None
         self.reranker: Reranker | None = None
@@ -94,13 +81,7 @@ class Engine:
         self._database: Database | None = None
 
     async def open(self) -> Self:
-        """Connect, starting the embedded server where no database is named.
-
-        Raises:
-            ConfigurationError: The settings name an op, a parameter or a model that does not exist.
-            DatabaseUnavailableError: The database cannot be reached.
-            SchemaError: The database has another version's schema, or lacks pgvector.
-        """
+        """Connect, starting the embedded server where no database is named; see `AsyncReMe.open` for its errors."""
         if self._database is None:
             # First, so that mistakes in the settings show before anything is open; in a thread, since it imports ops.
             catalog = await asyncio.to_thread(Catalog, self.settings)

@@ -152,18 +152,14 @@ async def add_global_rules(
     conn: Connection, workspace: str, rules: Sequence[str], episode: int, *, author: str
 ) -> None:
     """Add rules for all tasks, in a transaction that has called `lock_progress`."""
-    lists = await rule_lists(conn, workspace, [""])
-    lists[""].add(rules, episode, author=author)
-    await conn.execute(_SQL["upsert_rules"], {"workspace": workspace, "rows": Jsonb(lists[""].rows(""))})
-
-
-async def rule_lists(conn: Connection, workspace: str, tasks: Sequence[str]) -> dict[str, RuleList]:
-    """The shown rules of these tasks; an empty name has the rules for all tasks."""
-    values = {"workspace": workspace, "tasks": list(tasks), "limit": MAX_GLOBAL_RULES}
-    return _group_rules(tasks, await (await conn.execute(_SQL["rules_shown"], values)).fetchall())
+    values = {"workspace": workspace, "tasks": [""], "limit": MAX_GLOBAL_RULES}
+    shown = _group_rules([""], await (await conn.execute(_SQL["rules_shown"], values)).fetchall())[""]
+    shown.add(rules, episode, author=author)
+    await conn.execute(_SQL["upsert_rules"], {"workspace": workspace, "rows": Jsonb(shown.rows(""))})
 
 
 def _group_rules(tasks: Iterable[str], stored: Iterable[Sequence[Any]]) -> dict[str, RuleList]:
+    """The shown rules of these tasks; an empty name has the rules for all tasks."""
     found: dict[str, list[tuple[str, int]]] = {task: [] for task in tasks}
     for task, rule, place in stored:
         found[task].append((rule, place))

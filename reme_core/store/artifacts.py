@@ -140,12 +140,7 @@ class Artifacts:
         return [StoredArtifact(*row) for row in found]
 
     async def read(self, workspace: str, handle: str, *, offset: int, size: int) -> Piece:
-        """A part of an artifact: `size` characters from `offset` on.
-
-        Raises:
-            NotFoundError: No artifact has this handle.
-            InputError: The offset is outside of the artifact, or the size is negative.
-        """
+        """A part of an artifact; see `Working.read`."""
         check_text("the handle", handle)
         if size < 0:
             raise InputError(f"size is how many characters to read, 0 or more; not {size}")
@@ -160,24 +155,8 @@ class Artifacts:
             raise InputError(f"offset is a character of {handle!r}, 0 to {length - 1}; not {offset}")
         return Piece(handle, source, offset, text, length)
 
-    async def grep(
-        self, workspace: str, pattern: str, *, session_id: str = "", handle: str = "", limit: int = 20
-    ) -> list[Match]:
-        """Lines that match a regular expression of Postgres; upper and lower case are the same.
-
-        Lines of the newest artifact come first; those of one artifact come in their order.
-
-        Args:
-            workspace: The workspace.
-            pattern: The regular expression.
-            session_id: Search all artifacts of this conversation.
-            handle: Search this artifact instead.
-            limit: How many lines at the most.
-
-        Raises:
-            InputError: The pattern is empty, is no regular expression, or takes too long; or the limit is negative.
-            NotFoundError: No artifact has this handle.
-        """
+    async def grep(self, workspace: str, pattern: str, *, session_id: str, handle: str, limit: int) -> list[Match]:
+        """Lines of artifacts that match a regular expression; see `Working.grep`."""
         if not pattern:
             raise InputError("the pattern is empty; give words of the line, or a regular expression")
         if limit < 0:

@@ -78,8 +78,8 @@ async def _judge(drafts: Sequence[Memory], setting: str, chat: ChatModel) -> lis
     """One verdict for each draft, in order; drafts that the model leaves out are judged in a second request."""
     found: dict[int, _Verdict] = {}
     # By their numbers: a model may give its verdicts in another order.
+    missing = list(range(1, len(drafts) + 1))
     for _ in range(2):
-        missing = [number for number in range(1, len(drafts) + 1) if number not in found]
         if not missing:
             break
         lessons = "\n\n".join(_format_draft(number, drafts[number - 1]) for number in missing)
@@ -87,10 +87,10 @@ async def _judge(drafts: Sequence[Memory], setting: str, chat: ChatModel) -> lis
         request = prompt("validation", speech, lessons=fence(lessons, "lessons"))
         answer = await chat.complete_as(request, _Verdicts, purpose="validation")
         found.update({v.number: v for v in answer.verdicts if v.number in missing})
-    if len(found) < len(drafts):
-        left = [number for number in range(1, len(drafts) + 1) if number not in found]
-        raise ModelAnswerError(f"'{chat.name}' gave no verdict on lessons {left}, asked twice; try a larger model")
-    return [found[number] for number in range(1, len(drafts) + 1)]
+        missing = [number for number in missing if number not in found]
+    if missing:
+        raise ModelAnswerError(f"'{chat.name}' gave no verdict on lessons {missing}, asked twice; try a larger model")
+    return [found[number] for number in sorted(found)]
 
 
 def _format_draft(number: int, memory: Memory) -> str:
