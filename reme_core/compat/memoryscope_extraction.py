@@ -165,12 +165,13 @@ async def contra_repeat(
         return
     version = await deps.memories.version(state.workspace_id)
     drafts = list({draft.memory_id: draft for draft in (*state.drafts, *state.dated_drafts)}.values())
-    hits = await nearest(state.workspace_id, drafts, deps, limit=neighbours)
+    hits, embedded = await nearest(state.workspace_id, drafts, deps, limit=neighbours)
     pairs = [
         (draft, [hit.memory for hit in found] if enable_contra_repeat else [])
         for draft, found in zip(drafts, hits, strict=True)
     ]
-    change = Change(summarised={m.message_id: m.content for m in state.waiting}, expected_version=version)
+    read = {m.message_id: m.content for m in state.waiting}
+    change = Change(summarised=read, expected_version=version, embedded=embedded)
     _decide(change, pairs, await _judge(pairs, deps.language, deps.chat))
     if change.summarised:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="said in a conversation")

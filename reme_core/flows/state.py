@@ -12,14 +12,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Self, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from reme_core.errors import InputError
 from reme_core.given import Moment
 from reme_core.settings import Names
-from reme_core.store.change import Close
+from reme_core.store.change import Close, Embedded
 from reme_core.store.rows import within_scope
 from reme_core.text.ids import with_ids
 from reme_core.types import (
@@ -165,8 +163,8 @@ class SummaryState(State):
     """Stored memories that the new ones replace or end."""
     confirmed: Internal[dict[str, list[Source]]] = Field(default_factory=dict)
     """The evidence of new memories that say the same as a stored one, by the id of the stored one."""
-    vectors: Internal[dict[str, npt.NDArray[np.float32]]] = Field(default_factory=dict)
-    """Embeddings of the texts by which `memories` are found, by memory id; not all need be there."""
+    vectors: Internal[Embedded] = Field(default_factory=dict)
+    """Vectors of `memories`, as far as they are made already."""
     same_from: Internal[float | None] = None
     """The similarity from which two memories count as the same; None if nobody compared them."""
     expected_version: Internal[int | None] = None

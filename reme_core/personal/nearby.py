@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from reme_core.flows.deps import Deps
+from reme_core.store.change import Embedded
 from reme_core.store.filters import Filters
 from reme_core.store.relevance import Question, judged_hits
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message
@@ -16,10 +17,12 @@ READ, QUOTED = "read", "quoted"
 """How a memory was made, in its `metadata["mode"]`: read by a model, or what somebody said word for word."""
 
 
-async def nearest(workspace: str, said: Sequence[Message | Memory], deps: Deps, *, limit: int) -> list[list[Hit]]:
-    """For each of these the active statements of its scope nearest to it, best first, at most `limit`."""
+async def nearest(
+    workspace: str, said: Sequence[Message | Memory], deps: Deps, *, limit: int
+) -> tuple[list[list[Hit]], Embedded]:
+    """For each of these the active statements of its scope nearest to it, best first, at most `limit`; its vectors."""
     if not said:
-        return []
+        return [], {}
     embedder = await deps.workspace_models.embedder(workspace)
     vectors = await embedder.embed([one.content for one in said], "passage")
     hits = []
@@ -27,7 +30,7 @@ async def nearest(workspace: str, said: Sequence[Message | Memory], deps: Deps, 
         filters = Filters(kinds=STATED, **one.scope)
         question = Question(workspace, one.content, vector, embedder.name, limit, filters)
         hits.append(judged_hits(question, await deps.recall.find(question))[1])
-    return hits
+    return hits, {(embedder.name, one.content): vector for one, vector in zip(said, vectors, strict=True)}
 
 
 def subject_of(message: Message, user_name: str) -> str:

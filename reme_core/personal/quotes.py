@@ -23,7 +23,7 @@ from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
-from reme_core.store.change import Change, Close, forgotten_note
+from reme_core.store.change import Change, Close, Embedded, forgotten_note
 from reme_core.text.commands import Command, command_of, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish
@@ -178,13 +178,14 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
             erased |= {m.memory_id: m for m in found}
         else:
             forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
-    support, repeated = await _repetitions(state.workspace_id, list(drafts.values()), deps)
+    support, repeated, embedded = await _repetitions(state.workspace_id, list(drafts.values()), deps)
     change = Change(
         add=[draft for draft in drafts.values() if draft.memory_id not in repeated],
         close=[Close(key, "expired") for key in dict.fromkeys([*closing, *forgotten]) if key not in erased],
         confirm=list(support),
         support=support,
         annotate={key: note for key, note in forgotten.items() if key not in erased},
+        embedded=embedded,
     )
     outcome = Outcome(change, list(erased.values()))
     for piece in kept:
@@ -224,9 +225,9 @@ def words_of(piece: Piece, deps: Deps) -> str:
 
 async def _repetitions(
     workspace: str, drafts: Sequence[Memory], deps: Deps
-) -> tuple[dict[str, list[Source]], set[str]]:
-    """The evidence that drafts add to stored memories which say the same, and the ids of these drafts."""
-    near = await nearest(workspace, drafts, deps, limit=_NEAR)
+) -> tuple[dict[str, list[Source]], set[str], Embedded]:
+    """The evidence that drafts add to stored memories which say the same, the ids of these drafts, and all vectors."""
+    near, embedded = await nearest(workspace, drafts, deps, limit=_NEAR)
     support: dict[str, list[Source]] = {}
     repeated = set()
     for draft, hits in zip(drafts, near, strict=True):
@@ -235,7 +236,7 @@ async def _repetitions(
             repeated.add(draft.memory_id)
             if not any(s.id == draft.sources[0].id for s in same.sources):  # the same message says it once
                 support.setdefault(same.memory_id, []).extend(draft.sources)
-    return support, repeated
+    return support, repeated, embedded
 
 
 def _repeats(draft: Memory, stored: Memory) -> bool:

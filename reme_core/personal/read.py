@@ -164,7 +164,7 @@ class _Reader:
     async def _recall_nearby(self) -> list[Memory]:
         """What a prompt shows: standing instructions, what is nearest, and what is newest."""
         workspace, memories = self.state.workspace_id, self.deps.memories
-        found_near = await nearest(workspace, self.window.people, self.deps, limit=_NEAR)
+        found_near, _ = await nearest(workspace, self.window.people, self.deps, limit=_NEAR)
         near = [hit.memory for hit in sorted(chain.from_iterable(found_near), key=lambda hit: hit.rank)]
         scope = scope_of(self.window.people)
         instructions = Filters(kinds=[str(Kind.INSTRUCTION)], **scope)

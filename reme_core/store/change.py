@@ -24,6 +24,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError
+from reme_core.models import Embedder
 from reme_core.store import rows
 from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
@@ -31,6 +32,8 @@ from reme_core.types import SCOPES, Kind, Memory, Source
 
 Result = TypeVar("Result")
 Vectors = npt.NDArray[np.float32]
+Embedded = Mapping[tuple[str, str], Vectors]
+"""Vectors that are made already, by the name of their model and their text."""
 
 ATTEMPTS: Final = 8  # chosen, not measured: more than the writers that one workspace usually has at once
 
@@ -80,6 +83,8 @@ class Change:
     """What to add to the metadata of stored memories, by their ids."""
     expected_version: int | None = None
     """The `Memories.version` on which the change was decided; if memories changed since then, the change is refused."""
+    embedded: Embedded = field(default_factory=dict)
+    """Vectors of what is added, as far as they are made already."""
 
 
 async def retry_conflicts(change: Callable[[int], Awaitable[Result]], attempts: int = ATTEMPTS) -> Result:
@@ -111,6 +116,15 @@ def searched_text(memory: Memory) -> str:
     if memory.kind in (Kind.TASK, Kind.TOOL, Kind.MISTAKE):
         return "\n".join(text for text in (memory.when_to_use, memory.content) if text)
     return memory.content or memory.when_to_use
+
+
+async def vectors_of(memories: Sequence[Memory], embedder: Embedder, embedded: Embedded) -> Vectors:
+    """The vectors of memories, a row each; those that this embedder made already are not made again."""
+    texts = [searched_text(memory) for memory in memories]
+    known = {text: embedded[embedder.name, text] for text in texts if (embedder.name, text) in embedded}
+    if missing := [text for text in dict.fromkeys(texts) if text not in known]:
+        known |= zip(missing, await embedder.embed(missing, "passage"), strict=True)
+    return np.stack([known[text] for text in texts]) if texts else np.empty((0, 1), np.float32)
 
 
 def weigh(memory: Memory) -> Counter[str]:

@@ -104,6 +104,18 @@ class Memories:
             raise InputError(f"a memory is a text or a Memory, not {wrong[0]!r:.80}")
         full = redact(rows.within_scope(full, scope), self._database.settings.redact)
         stored: builtins.list[Memory] = []
+        # A caller's vectors fit the model that the workspace has now, and no model that it is moved to meanwhile.
+        expected = (await self._workspace_models.embedder(workspace)).name if embeddings is not None else ""
+
+        async def embed(embedder: Embedder) -> Vectors:
+            if embeddings is None:
+                return await changes.vectors_of(full, embedder, {})
+            if embedder.name != expected:
+                raise EmbeddingModelError(
+                    f"workspace '{workspace}' was moved from '{expected}' to '{embedder.name}' meanwhile; make the "
+                    "embeddings anew"
+                )
+            return unit_vectors(embeddings, len(full), embedder)
 
         async def add_new(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
             adding = await addition(conn, workspace, full)
@@ -111,19 +123,11 @@ class Memories:
             stored[:] = await read_back(conn, workspace, adding.ids)  # all, since `_write` may try again
             return state
 
-        await self._write(workspace, full, add_new, embeddings=embeddings, actor=actor, reason=reason)
+        await self._write(workspace, full, embed, add_new, actor=actor, reason=reason)
         return stored
 
-    async def apply(
-        self,
-        workspace: str,
-        change: Change,
-        *,
-        embeddings: Sequence[Sequence[float]] | Vectors | None = None,
-        actor: str = "",
-        reason: str = "",
-    ) -> None:
-        """Apply a change in one transaction. New memories are embedded before it, unless `embeddings` is given.
+    async def apply(self, workspace: str, change: Change, *, actor: str = "", reason: str = "") -> None:
+        """Apply a change in one transaction. New memories are embedded before it.
 
         Raises:
             InputError: A memory cannot be stored as it is.
@@ -133,8 +137,8 @@ class Memories:
         await self._write(
             workspace,
             change.add,
+            lambda embedder: changes.vectors_of(change.add, embedder, change.embedded),
             lambda conn, vectors, model: changes.apply(conn, workspace, change, vectors, model=model),
-            embeddings=embeddings,
             actor=actor,
             reason=reason,
         )
@@ -143,28 +147,17 @@ class Memories:
         self,
         workspace: str,
         added: Sequence[Memory],
+        embed: Callable[[Embedder], Awaitable[Vectors]],
         work: Callable[[AsyncConnection[Any], Vectors, str], Awaitable[writer.IndexState]],
         *,
-        embeddings: Sequence[Sequence[float]] | Vectors | None,
         actor: str,
         reason: str,
     ) -> None:
         """Do `work` in one transaction, with the vectors of the memories that it may add, and their model's name."""
         changes.check(added)
-        # A caller's vectors fit the model that the workspace has now, and no model that it is moved to meanwhile.
-        expected = (await self._workspace_models.embedder(workspace)).name if embeddings is not None else ""
 
         async def carry_out(embedder: Embedder) -> writer.IndexState:
-            if embeddings is None:
-                texts = [changes.searched_text(m) for m in added]
-                vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
-            elif embedder.name == expected:
-                vectors = unit_vectors(embeddings, len(added), embedder)
-            else:
-                raise EmbeddingModelError(
-                    f"workspace '{workspace}' was moved from '{expected}' to '{embedder.name}' meanwhile; make the "
-                    "embeddings anew"
-                )
+            vectors = await embed(embedder)
             async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
                 return await work(conn, vectors, embedder.name)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError, NotFoundError
@@ -104,8 +103,7 @@ async def restore_states(
     kept = [memory for memory in target if memory.memory_id in before]
     reworded = [memory for memory in kept if change.weigh(memory) != change.weigh(before[memory.memory_id])]
     # The vectors come in this order: first those of memories that are gone, and inserted again.
-    texts = [change.searched_text(memory) for memory in (*gone, *reworded)]
-    vectors = await embedder.embed(texts, "passage") if texts else np.empty((0, 1), np.float32)
+    vectors = await change.vectors_of([*gone, *reworded], embedder, {})
     async with database.write_transaction(workspace, actor=actor, reason=reason) as conn:
         state = await writer.begin(conn, workspace, "memory", count=len(gone))
         if await (await conn.execute(_VERSION, values)).fetchone() != version:

@@ -7,16 +7,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError
 from reme_core.flows.build import build
 from reme_core.flows.execute import run
 from reme_core.prompts import note_text
+from reme_core.settings import EmbeddingSettings, Settings
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Message, Source, Status
 from tests.flows.conftest import deps_of
+from tests.loopback import Loopback
 
 Flow = Any
 COFFEE = {"zh": "我喜欢早上喝咖啡工作", "en": "I like to drink coffee in the morning while working"}
@@ -69,6 +72,16 @@ async def test_a_memory_is_what_was_said_with_its_speaker_its_date_and_the_times
 async def test_a_short_statement_is_kept_among_small_talk(reme: Engine) -> None:
     await summarise(reme, turn("hi"), turn("I'm vegetarian"), turn("sounds good"), turn("thanks!"))
     assert await active(reme) == ["I'm vegetarian"]
+
+
+async def test_a_statement_is_embedded_once(settings: Settings, loopback: Loopback) -> None:
+    model = EmbeddingSettings(model_name="words", base_url=loopback.url, api_key=SecretStr("key"))
+    async with Engine(settings.model_copy(update={"embedding_model": {"default": model}})) as reme:
+        await summarise(reme, turn("Remember that I'm vegetarian.", name="Ann"))
+        [memory] = await everything(reme)
+        assert (await reme.recall("w", "vegetarian")).hits[0].parts.similarity is not None
+    embedded = [text for body in loopback.bodies("/embeddings") for text in body["input"]]
+    assert embedded.count(memory.content) == 1
 
 
 async def test_an_answer_is_kept_with_the_question_it_answers(reme: Engine) -> None:

@@ -21,7 +21,6 @@ from reme_core.cli.chat import COMMANDS, Terminal
 from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelError
 from reme_core.settings import ChatSettings
-from reme_core.store.change import Change
 from reme_core.turn.chat import Chat
 from reme_core.types import Memory, Message
 from tests.loopback import Loopback
@@ -198,8 +197,8 @@ async def test_the_oldest_of_many_memories_is_deleted_by_its_text(
     offline: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await offline.memories.add("alice", "I like tea")
-    newer = Change(add=[Memory(content=f"note {number}") for number in range(1_000)])
-    await offline.memories.apply("alice", newer, embeddings=np.ones((1_000, 384)))
+    newer = [f"note {number}" for number in range(1_000)]
+    await offline.memories.add("alice", newer, embeddings=np.ones((1_000, 384)))
     await Terminal(offline, Chat(offline, "alice"), "", "").say("/delete I like tea")
     assert "1 deleted" in capsys.readouterr().out
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import RULES
 from reme_core.flows.registry import op
 from reme_core.flows.state import SummaryState, UpdateResult
 from reme_core.models import Embedder
-from reme_core.store.change import ATTEMPTS, Change, retry_conflicts, searched_text
+from reme_core.store.change import ATTEMPTS, Change, retry_conflicts, searched_text, vectors_of
 from reme_core.store.feedback import nearest
 from reme_core.store.filters import Filters
 from reme_core.types import TASK_KINDS, Memory, Source, Status
@@ -41,10 +39,6 @@ async def deduplication(state: SummaryState, deps: Deps, *, similarity_threshold
         # are the same only if their ids are, and that shows when they are stored.
         state.same_from = similarity_threshold
         state.expected_version = await deps.memories.version(state.workspace_id)
-    if state.memories:
-        embedder = await deps.workspace_models.embedder(state.workspace_id)
-        vectors = await embedder.embed([searched_text(m) for m in state.memories], "passage")
-        state.vectors = {m.memory_id: vector for m, vector in zip(state.memories, vectors, strict=True)}
     state.confirmed = await _separate_known(state, deps, similarity_threshold)
 
 
@@ -53,11 +47,12 @@ async def _separate_known(state: SummaryState, deps: Deps, same_from: float) -> 
 
     `state.memories` keeps those that are new. Returns the evidence that the others add to stored ones, by their ids.
     """
-    memories, vectors, workspace = state.memories, state.vectors, state.workspace_id
+    memories, workspace = state.memories, state.workspace_id
     if not memories:
         return {}
     embedder = await deps.workspace_models.embedder(workspace)
-    asked = np.stack([vectors[memory.memory_id] for memory in memories])
+    asked = await vectors_of(memories, embedder, state.vectors)
+    state.vectors = {(embedder.name, searched_text(m)): vector for m, vector in zip(memories, asked, strict=True)}
     kinds = [str(kind) for kind in TASK_KINDS]
     near = await nearest(deps.database, workspace, asked, model=embedder.name, kinds=kinds, limit=_CANDIDATES)
     stored = {memory.memory_id: memory for candidates in near for memory, _ in candidates}
@@ -137,14 +132,8 @@ async def store(state: SummaryState, deps: Deps) -> None:
                 state.expected_version = None
         change = await _decide_change(state, deps)
         if change.add or change.close or change.confirm:
-            vectors = [state.vectors[m.memory_id] for m in change.add if m.memory_id in state.vectors]
-            await deps.memories.apply(
-                state.workspace_id,
-                change,
-                embeddings=np.stack(vectors) if change.add and len(vectors) == len(change.add) else None,
-                actor=deps.flow,
-                reason=f"learned by the flow {deps.flow}",
-            )
+            reason = f"learned by the flow {deps.flow}"
+            await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason=reason)
         return change
 
     # A change that another op decided on, given a version, cannot be decided again here.
@@ -183,4 +172,5 @@ async def _decide_change(state: SummaryState, deps: Deps) -> Change:
         confirm=sorted(support),
         support=support,
         expected_version=state.expected_version,
+        embedded=state.vectors,
     )
