@@ -15,11 +15,13 @@ def line_plot(values: Sequence[float], *, width: int, height: int = 10) -> str:
          │  ⣠⠞⠁
     0.00 ┤⣠⠞⠁
     """
+    import numpy as np
+
     cells = [[0] * width for _ in range(height)]
     columns, rows = width * 2, height * 4
     before: int | None = None
-    for column in range(columns if len(values) > 1 else min(len(values), 1)):
-        value = _interpolate(values, column / max(columns - 1, 1))
+    places = np.linspace(0, len(values) - 1, columns if len(values) > 1 else len(values))
+    for column, value in enumerate(np.interp(places, range(len(values)), values) if values else ()):
         row = round((1 - min(max(value, 0), 1)) * (rows - 1))
         # Between two columns the line is drawn vertically, so that it has no gaps where it is steep.
         top, bottom = sorted((row, row if before is None else before))
@@ -29,11 +31,3 @@ def line_plot(values: Sequence[float], *, width: int, height: int = 10) -> str:
     axis = {0: "1.00 ┤", height - 1: "0.00 ┤"}
     lines = ("".join(chr(0x2800 + dots) if dots else " " for dots in line).rstrip() for line in cells)
     return "\n".join(axis.get(y, "     │") + line for y, line in enumerate(lines))
-
-
-def _interpolate(values: Sequence[float], share: float) -> float:
-    """The value at a share (0 to 1) of the way, interpolated between its two neighbours."""
-    place = share * (len(values) - 1)
-    left = int(place)
-    right = min(left + 1, len(values) - 1)
-    return values[left] + (values[right] - values[left]) * (place - left)

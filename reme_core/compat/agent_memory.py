@@ -34,7 +34,8 @@ from anyio.from_thread import start_blocking_portal
 from pydantic import SecretStr
 
 from reme_core.episodes.consolidate import Attempt, Consolidation, distil
-from reme_core.episodes.file import AgentMemory, empty_memory, read_memory, write_memory
+from reme_core.episodes.file import AgentMemory, read_memory, write_memory
+from reme_core.episodes.file import empty_memory as new_agent_memory
 from reme_core.episodes.note import SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
 from reme_core.episodes.rules import (
     MAX_CARD_TEXT,
@@ -71,11 +72,6 @@ DEFAULT_PATH = str(Path("outputs") / "agent_memory.json")
 _WORKSPACE = "reme://"
 
 
-def new_agent_memory() -> AgentMemory:
-    """A memory without episodes."""
-    return empty_memory()
-
-
 def load_agent_memory(path: str = DEFAULT_PATH) -> AgentMemory:
     """Load a memory from a file or a workspace; if there is none yet, an empty one.
 
@@ -87,7 +83,7 @@ def load_agent_memory(path: str = DEFAULT_PATH) -> AgentMemory:
             return reme.episodes.as_memory(_workspace_of(path), bounded=True)
     if not Path(path).exists():
         log.info("there is no memory at %s yet", path)
-        return empty_memory()
+        return new_agent_memory()
     # A broken file is an error: the helper took it for an empty memory, and overwrote it at the next save.
     return read_memory(path)
 

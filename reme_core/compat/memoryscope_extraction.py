@@ -290,10 +290,8 @@ async def _judge(pairs: Pairs, setting: str, chat: ChatModel) -> dict[tuple[str,
                 # The numbers go on from one new statement to the next, so that the number of an old one names the pair.
                 numbered.append((new.memory_id, old.memory_id))
                 lines.append(f"  {_line_with_day(old, f'Old {len(numbered)}')}")
-        spoken = [Message(content=new.content) for new, _ in asked]
-        request = prompt(
-            "personal/contra_repeat", language(setting, spoken), statements=fence("\n".join(lines), "statements")
-        )
+        speech = language(setting, [new.content for new, _ in asked])
+        request = prompt("personal/contra_repeat", speech, statements=fence("\n".join(lines), "statements"))
         answer = await chat.complete_as(request, _Judgements, purpose="contra_repeat", max_tokens=_ANSWER_TOKENS)
         for relation in answer.relations:
             if 0 < relation.old <= len(numbered) and relation.relation != "none":

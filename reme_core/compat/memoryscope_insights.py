@@ -15,7 +15,7 @@ from reme_core.models import ChatModel
 from reme_core.personal.grounding import inventions
 from reme_core.personal.outcome import add_to_result
 from reme_core.personal.state import PersonalState
-from reme_core.prompts import Language, phrase, prompt
+from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
@@ -52,7 +52,7 @@ async def get_reflection_subject(
         return  # joining statements without understanding them is no insight
     insights = await memories_about(state, deps, [Kind.INSIGHT])
     known = [insight.metadata.get("attribute", "") for insight in insights]
-    speech = _language(fresh, deps)
+    speech = language(deps.language, [m.content for m in fresh])
     request = prompt(
         "personal/get_reflection_subject",
         speech,
@@ -126,7 +126,7 @@ async def _near(
 async def _write(
     attribute: str, old: Memory | None, near: Sequence[Memory], state: PersonalState, deps: Deps, chat: ChatModel
 ) -> Memory | None:
-    speech = _language(near, deps)
+    speech = language(deps.language, [m.content for m in near])
     person = person_of(state.user_name) or phrase("person", speech)
     request = prompt(
         "personal/update_insight",
@@ -166,7 +166,3 @@ def _number_lines(memories: Sequence[Memory]) -> str:
         f"[{number}] {m.observed_at:%Y-%m-%d} {m.content}" if m.observed_at else f"[{number}] {m.content}"
         for number, m in enumerate(memories, 1)
     )
-
-
-def _language(memories: Sequence[Memory], deps: Deps) -> Language:
-    return language(deps.language, [Message(content=m.content) for m in memories])

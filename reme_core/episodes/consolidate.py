@@ -15,7 +15,6 @@ from reme_core.models import ChatModel
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import language
-from reme_core.types import Message
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ async def distil(
         return Consolidation(True, by_rules, "rules")
     latest = attempts[-MAX_EPISODES:]
     listing = "\n".join(f"task={a.task_id} score={a.score:.2f}: {a.summary}" for a in latest)
-    speech = language(setting, [Message(content=a.summary) for a in latest])
+    speech = language(setting, [a.summary for a in latest])
     request = prompt("consolidate_episodes", speech, episodes=fence(listing, "episodes"), most=MAX_RULES)
     try:
         answer = await chat.complete_as(request, _Rules, purpose="consolidate_episodes")

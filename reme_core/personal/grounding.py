@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final
 
-from reme_core.text.named import letters_of, numbers_in, occurs, proper_names
+from reme_core.text.named import figures_in, letters_of, numbers_in, occurs, proper_names
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import dates_near
 from reme_core.types import Message
@@ -42,7 +42,7 @@ def inventions(text: str, evidence: Sequence[Message], known: Sequence[str], tim
     for message in evidence:
         numbers |= dates_near(message, timezone)
     numbers |= {str(int(n) + 12) for n in numbers if len(n) < 3 and int(n) < 12}  # four in the afternoon is 16:00
-    return missing + sorted(numbers_in(text, in_words=False) - numbers)
+    return missing + sorted(figures_in(text) - numbers)
 
 
 def invented_value(

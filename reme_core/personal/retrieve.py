@@ -20,7 +20,7 @@ from reme_core.store.profile import get_profile
 from reme_core.store.recall import MAX_HITS, number_ranks
 from reme_core.store.recall_sql import Plan
 from reme_core.text.timex import AskedTime, asked_time
-from reme_core.types import Hit, Kind, Memory, Message, Recollection, Status, TimeRange
+from reme_core.types import Hit, Kind, Memory, Recollection, Status, TimeRange
 
 TYPE_WEIGHTS: Final = {"observation": 1.0, "custom": 1.2, "insight": 2.0}
 """MemoryScope's weights by kind; see `recall_personal` for what they do here."""
@@ -92,7 +92,7 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
     profile = await get_profile(
         deps.memories, workspace, subject=about, as_of=state.as_of, held_at=state.held_at, now=state.now, **state.scope
     )
-    speech, zone = language(deps.language, [Message(content=query)]), askers_zone(state, deps)
+    speech, zone = language(deps.language, [query]), askers_zone(state, deps)
     note = render(state.hits, state.token_budget, speech, standing=profile.memories, timezone=zone)
     state.answer = note.text
     if note.standing:

@@ -106,12 +106,12 @@ def transcript(messages: Sequence[Message], *, budget: int = MAX_TRANSCRIPT, fir
     return "\n".join([*lines[:head], *left_out, *lines[tail:]])
 
 
-def language(setting: str, messages: Sequence[Message]) -> Language:
-    """The language to prompt and write in: the one that is set, or that of what people said."""
+def language(setting: str, said: Sequence[Message | str]) -> Language:
+    """The language to prompt and write in: the one that is set, or that of what people said, or of texts."""
     if setting in ("en", "zh"):
         return "zh" if setting == "zh" else "en"
-    people = [m for m in messages if m.role == "user"]
-    spoken = " ".join(m.content[:500] for m in people or messages)
+    people = [one for one in said if isinstance(one, str) or one.role == "user"]
+    spoken = " ".join((one if isinstance(one, str) else one.content)[:500] for one in people or said)
     return "zh" if language_of(spoken[:4_000]) == "zh" else "en"
 
 

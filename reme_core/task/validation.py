@@ -18,7 +18,7 @@ from reme_core.prompts import prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import language
 from reme_core.task.state import TaskState
-from reme_core.types import Memory, Message
+from reme_core.types import Memory
 
 _AT_ONCE = 8  # lessons in a prompt; with more of them small models lose count
 
@@ -83,7 +83,7 @@ async def _judge(drafts: Sequence[Memory], setting: str, chat: ChatModel) -> lis
         if not missing:
             break
         lessons = "\n\n".join(_format_draft(number, drafts[number - 1]) for number in missing)
-        speech = language(setting, [Message(role="user", content=d.content) for d in drafts])
+        speech = language(setting, [draft.content for draft in drafts])
         request = prompt("validation", speech, lessons=fence(lessons, "lessons"))
         answer = await chat.complete_as(request, _Verdicts, purpose="validation")
         found.update({v.number: v for v in answer.verdicts if v.number in missing})

@@ -25,21 +25,24 @@ def letters_of(text: str) -> str:
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKD", text.casefold()))
 
 
-def numbers_in(text: str, *, in_words: bool = True) -> set[str]:
-    """The whole numbers of a text: those of its figures, and if its words count as well, what is said with them."""
-    found = {part.lstrip("0") or "0" for part in re.findall(r"\d+", text)}
-    if in_words:
-        spelt = {value for value, words in _WORDS.items() if words.search(text)}
-        # "Twenty-five" and "three hundred": what their parts can make is as good as said.
-        tens, powers = {n for n in spelt if 20 <= n < 100}, {n for n in spelt if n >= 100}
-        spelt |= {ten + one for ten in tens for one in spelt if one < 10}
-        found |= {str(n) for n in spelt | {one * power for one in spelt if one < 100 for power in powers}}
-        found |= {str(_chinese_number(match)) for match in _CHINESE.findall(text)}
-        # "An 09 plate" names 2009, and "3k" 3,000.
-        found |= {century + year for year in _TWO_DIGITS.findall(text) for century in ("19", "20")}
-        found |= {f"{int(figure)}000" for figure in _THOUSANDS.findall(text)}
-        found |= {"30"} if _HALF_PAST.search(text) else set()
-    return found
+def figures_in(text: str) -> set[str]:
+    """The whole numbers that a text has in figures."""
+    return {part.lstrip("0") or "0" for part in re.findall(r"\d+", text)}
+
+
+def numbers_in(text: str) -> set[str]:
+    """The whole numbers of a text: those of its figures, and what is said with them and in words."""
+    spelt = {value for value, words in _WORDS.items() if words.search(text)}
+    # "Twenty-five" and "three hundred": what their parts can make is as good as said.
+    tens, powers = {n for n in spelt if 20 <= n < 100}, {n for n in spelt if n >= 100}
+    spelt |= {ten + one for ten in tens for one in spelt if one < 10}
+    found = {str(n) for n in spelt | {one * power for one in spelt if one < 100 for power in powers}}
+    found |= {str(_chinese_number(match)) for match in _CHINESE.findall(text)}
+    # "An 09 plate" names 2009, and "3k" 3,000.
+    found |= {century + year for year in _TWO_DIGITS.findall(text) for century in ("19", "20")}
+    found |= {f"{int(figure)}000" for figure in _THOUSANDS.findall(text)}
+    found |= {"30"} if _HALF_PAST.search(text) else set()
+    return found | figures_in(text)
 
 
 def _chinese_number(digits: str) -> int:

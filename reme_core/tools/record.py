@@ -24,7 +24,6 @@ from reme_core.store import rows, tool_calls
 from reme_core.store.tool_calls import ToolCallResult, parse_call
 from reme_core.tools.note import format_input
 from reme_core.tools.state import ToolState, memory_of
-from reme_core.types import Message
 
 _SHOWN = 10  # invalid calls whose problems the answer names
 _LONGEST_OUTPUT = 2_000  # characters that the model is shown
@@ -137,7 +136,7 @@ async def _evaluate(calls: Sequence[ToolCallResult], state: ToolState, deps: Dep
 
 
 async def _ask_model(call: ToolCallResult, setting: str, chat: ChatModel) -> ToolCallResult | ModelError:
-    speech = language(setting, [Message(content=f"{format_input(call.input)} {call.output}")])
+    speech = language(setting, [f"{format_input(call.input)} {call.output}"])
     request = prompt(
         "evaluate_tool_call",
         speech,

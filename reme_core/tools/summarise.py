@@ -23,7 +23,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.tool_calls import Call, ToolStatistics
 from reme_core.tools.note import format_input, guidance, situation
 from reme_core.tools.state import ToolState, first_id, guidance_of
-from reme_core.types import Kind, Memory, Message, new_id
+from reme_core.types import Kind, Memory, new_id
 
 _MAX_OUTPUT: Final = 300
 
@@ -107,9 +107,7 @@ async def _update_guidance(
 
 
 async def _write_guidance(stats: ToolStatistics, calls: list[Call], deps: Deps) -> Memory:
-    speech = language(
-        deps.language, [Message(role="user", content=f"{format_input(c.input)} {c.output}") for c, _ in calls]
-    )
+    speech = language(deps.language, [f"{format_input(call.input)} {call.output}" for call, _ in calls])
     when, content, author = situation(stats.tool_name, calls, speech), guidance(stats, calls, speech), RULES
     if deps.chat is not None:
         request = prompt(

@@ -21,7 +21,7 @@ from reme_core.prompts.transcript import language as language_for
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import TimeMention, find_times, has_time, render_date, resolve
-from reme_core.types import Kind, Memory, Message, TimeRange
+from reme_core.types import Kind, Memory, TimeRange
 
 _CANDIDATES: Final = 10  # memories in which the date of an event is looked for
 _STATED: Final = (Kind.OBSERVATION, Kind.CUSTOM, Kind.INSTRUCTION, Kind.PROFILE)
@@ -115,7 +115,7 @@ _YEARLY: Final = re.compile(r"birthday|anniversary|name day|生日|纪念日", r
 
 
 async def _ask_model(query: str, now: datetime, zone: str, setting: str, chat: ChatModel) -> list[TimeRange]:
-    speech = language_for(setting, [Message(content=query)])
+    speech = language_for(setting, [query])
     local = now.astimezone(zone_of(zone))
     request = prompt(
         "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fence(query, "query")

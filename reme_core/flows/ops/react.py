@@ -48,7 +48,7 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
         raise ConfigurationError(
             "the flow 'react' needs a chat model: set llm.default.model_name, .base_url and .api_key"
         )
-    speech = language(deps.language, [Message(role="user", content=state.query)])
+    speech = language(deps.language, [state.query])
     instruction, request = prompt("react", speech, query=state.query, now=f"{deps.now():%Y-%m-%d %H:%M %Z}")
     state.transcript = [Message(role="user", content=state.query)]
     conversation: list[Message | dict[str, Any]] = [instruction, *state.messages, request]
@@ -83,7 +83,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
     if call.name == _SEARCH.name:
         filters = replace(Filters.of(kind="task", **state.scope), not_over_at=state.now or deps.now())
         found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
-        speech = language(deps.language, [Message(role="user", content=state.query)])
+        speech = language(deps.language, [state.query])
         return fence(numbered_list(found.memories, speech), NOTE) if found else "Nothing was found."
     kept = draft(values["when_to_use"], values["content"], trajectories=[], evidence=[], author=author, confidence=0.5)
     [kept] = within_scope([kept], state.scope)

@@ -109,7 +109,7 @@ async def rerank(
         hits = [h for h in hits if (confidence_of(h.memory) + h.memory.score) / 2 >= min_score_threshold]
     ranker = deps.reranker or (ChatReranker(deps.chat) if deps.chat is not None and enable_llm_rerank else None)
     if ranker is not None and len(hits) > 1:
-        speech = language(deps.language, [Message(role="user", content=state.search_query)])
+        speech = language(deps.language, [state.search_query])
         hits = await _order(ranker, hits, [fence(as_text(hit.memory, speech), "memory") for hit in hits], state, deps)
     state.hits = number_ranks(hits[: top_k or state.top_k])
 
@@ -181,4 +181,4 @@ async def _write(request: Conversation, chat: ChatModel, tell: Callable[[str], N
 
 
 def _language(state: RetrievalState, deps: Deps) -> Language:
-    return language(deps.language, [Message(role="user", content=state.query), *state.messages])
+    return language(deps.language, [state.query, *state.messages])
