@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
-import numpy as np
-import numpy.typing as npt
-
 from reme_core.episodes.api import Episodes
 from reme_core.errors import NotFoundError, ReMeError
 from reme_core.flows.catalog import Catalog
@@ -35,7 +32,7 @@ from reme_core.store.logs import LogWriter
 from reme_core.store.memories import Memories
 from reme_core.store.messages import conversation, record
 from reme_core.store.profile import Profile, get_profile
-from reme_core.store.recall import Recall
+from reme_core.store.recall import Recall, Vector
 from reme_core.store.recall_sql import Plan
 from reme_core.store.rows import within_scope
 from reme_core.store.workspaces import Workspaces
@@ -202,7 +199,7 @@ class Engine:
         kind: str | Sequence[str] | None = None,
         limit: int = 10,
         min_relevance: float = 0.0,
-        embedding: Sequence[float] | npt.NDArray[np.float32] | None = None,
+        embedding: Vector | None = None,
         fusion: Literal["convex", "rrf"] | None = None,
         type_weights: Mapping[str, float] | None = None,
         time: TimeRange | Literal["query"] | None = "query",

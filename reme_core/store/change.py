@@ -19,19 +19,17 @@ from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ConflictError, InputError
-from reme_core.models import Embedder
+from reme_core.models.base import Embedder, Vectors
 from reme_core.store import rows
 from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
 from reme_core.types import SCOPES, Kind, Memory, Source
 
 Result = TypeVar("Result")
-Vectors = npt.NDArray[np.float32]
 Embedded = Mapping[tuple[str, str], Vectors]
 """Vectors that are made already, by the name of their model and their text."""
 

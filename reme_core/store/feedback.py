@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 from pgvector import HalfVector
 
+from reme_core.models.base import Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import load
@@ -72,7 +71,7 @@ async def seldom_useful(
 async def nearest(
     database: Database,
     workspace: str,
-    vectors: npt.NDArray[np.float32],
+    vectors: Vectors,
     *,
     model: str,
     kinds: Sequence[str],

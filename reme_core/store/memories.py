@@ -8,13 +8,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, Unpack
 
-import numpy as np
-import numpy.typing as npt
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import EmbeddingModelError, InputError, NotFoundError
-from reme_core.models import Embedder
+from reme_core.models.base import Embedder, Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import change as changes
 from reme_core.store import rows
@@ -29,8 +27,6 @@ from reme_core.store.undo import Undone, earlier_state, restore_states, undo_las
 from reme_core.text.redact import redact
 from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope
 from reme_core.types import now as present
-
-Vectors = npt.NDArray[np.float32]
 
 _SQL = load("memory.sql")
 

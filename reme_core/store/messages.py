@@ -18,12 +18,11 @@ from itertools import chain
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import ModelError
-from reme_core.models import Embedder
+from reme_core.models.base import Embedder, Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.index import postings, writer
@@ -314,7 +313,7 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
 
 async def _embed_what_can_be(
     database: Database, workspace: str, embedder: Embedder, waiting: Sequence[_Waiting]
-) -> tuple[list[_Waiting], npt.NDArray[np.float32]]:
+) -> tuple[list[_Waiting], Vectors]:
     """Embed messages, and return them with their vectors, without those that the model refuses even alone."""
     try:
         vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")

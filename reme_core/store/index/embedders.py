@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from reme_core.errors import ConfigurationError, EmbeddingModelError, InputError
-from reme_core.models import Embedder, OnCall
+from reme_core.models.base import Embedder, OnCall, Vectors
 from reme_core.models.registry import embedder_by_name
 from reme_core.postgres.database import Database
 from reme_core.settings import Settings
@@ -124,9 +123,7 @@ class WorkspaceModels:
             await embedder.aclose()
 
 
-def unit_vectors(
-    vectors: Sequence[Sequence[float]] | npt.NDArray[np.float32], count: int, embedder: Embedder
-) -> npt.NDArray[np.float32]:
+def unit_vectors(vectors: Sequence[Sequence[float]] | Vectors, count: int, embedder: Embedder) -> Vectors:
     """The vectors that a caller gave for `count` texts, each scaled to length 1.
 
     Raises:

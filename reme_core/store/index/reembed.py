@@ -13,7 +13,7 @@ from typing import Any
 
 from psycopg import AsyncConnection
 
-from reme_core.models import Embedder
+from reme_core.models.base import Embedder, Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import change
 from reme_core.store.index import hnsw, writer
@@ -121,12 +121,12 @@ class _Move:
         self._report(written)
         return True
 
-    async def _embed(self, documents: Sequence[_Document]) -> change.Vectors:
+    async def _embed(self, documents: Sequence[_Document]) -> Vectors:
         vectors = await self.embedder.embed([document.text for document in documents], "passage")
         self.width = vectors.shape[1]
         return vectors
 
-    async def _write(self, conn: AsyncConnection[Any], documents: Sequence[_Document], vectors: change.Vectors) -> int:
+    async def _write(self, conn: AsyncConnection[Any], documents: Sequence[_Document], vectors: Vectors) -> int:
         """Write the vectors of those documents whose texts are still the same; returns how many these are."""
         # Texts may have been changed, or erased, while the model embedded them.
         numbers = [document.document_id for document in documents]

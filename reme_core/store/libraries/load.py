@@ -16,12 +16,11 @@ from typing import IO, Any, BinaryIO
 
 import anyio.to_thread
 import numpy as np
-import numpy.typing as npt
 from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import InputError, LibraryError
-from reme_core.models import Embedder
+from reme_core.models.base import Embedder, Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import change, rows, tool_calls
 from reme_core.store.index import postings, writer
@@ -92,7 +91,7 @@ async def _insert(
     workspace: str,
     path: Path,
     batch: Numbered,
-    vectors: npt.NDArray[np.float32],
+    vectors: Vectors,
     model: str,
     earlier: set[str],
     *,
@@ -184,7 +183,7 @@ async def _batches(file: BinaryIO, path: Path, redacted: Sequence[str]) -> Async
         yield batch
 
 
-def _read_vectors(spool: IO[bytes], count: int, width: int) -> npt.NDArray[np.float32]:
+def _read_vectors(spool: IO[bytes], count: int, width: int) -> Vectors:
     return np.frombuffer(spool.read(count * width * 4), dtype=np.float32).reshape(count, width)
 
 
