@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
@@ -25,7 +25,7 @@ from psycopg.types.json import Jsonb
 from reme_core.errors import ConflictError, InputError
 from reme_core.models.base import Embedder, Vectors
 from reme_core.store import rows
-from reme_core.store.index import postings, writer
+from reme_core.store.index import hnsw, postings, writer
 from reme_core.store.sql import load
 from reme_core.types import SCOPES, Kind, Memory, Source
 
@@ -217,10 +217,15 @@ async def insert(
 ) -> list[str]:
     """Insert memories with sources, vectors and postings, under the document numbers of `state`.
 
+    If they are many, their vectors join the HNSW index later: until this transaction ends, other writers wait.
+
     Returns:
         The ids that existed already; if there are any, the transaction must be rolled back.
     """
     await writer.bind(conn, workspace, vectors, state, model=model)
+    if state.hnsw and len(memories) > hnsw.INSERTED:
+        await hnsw.leave_for_later(conn, workspace, state.document_ids[0])
+        state = replace(state, hnsw=False)
     existing: list[str] = []
     batches = _batches(workspace, memories, vectors, state, model)
     async for ids, values in _prepare_ahead(batches) if len(memories) > postings.WITHOUT_THREAD else _as_async(batches):

@@ -19,7 +19,7 @@ from reme_core.store import rows
 from reme_core.store.change import Change, Close
 from reme_core.store.erasure import EraseWaiting, erase_memories
 from reme_core.store.filters import Filters
-from reme_core.store.index import postings, writer
+from reme_core.store.index import hnsw, postings, writer
 from reme_core.store.index.embedders import WorkspaceModels, unit_vectors
 from reme_core.store.seen_again import addition, read_back
 from reme_core.store.sql import load
@@ -164,8 +164,9 @@ class Memories:
     def _wants_upkeep(self, found: writer.IndexState, added: int) -> bool:
         scanned = 0 if found.hnsw else found.documents + added  # documents that a recall scans without an index
         is_large = scanned >= self._database.settings.recall.exact_below
+        is_behind = found.is_behind or (found.hnsw and added > hnsw.INSERTED)
         # Each memory that was added wrote a segment at least.
-        return is_large or postings.is_due(found.documents, found.unmerged_segments + added)
+        return is_large or is_behind or postings.is_due(found.documents, found.unmerged_segments + added)
 
     async def get(self, workspace: str, memory_id: str) -> Memory:
         """One memory with its sources.

@@ -127,11 +127,9 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
     values = _values(question, plan, corpus)
     # Rounded up to a power of two: so only few different texts are made and prepared.
     depth = max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length())
-    near = [*on_vector, "e.hnsw"] if plan.hnsw_dimensions else on_vector
+    near = on_vector if plan.every_posting else [*on_vector, "not (select are_few from known_few)"]
     if question.vector is None:
         near = ["false"]  # the vector leg finds nothing
-    elif not plan.every_posting:
-        near = [*near, "not (select are_few from known_few)"]
     by_key = "its_row_by_key" if plan.hnsw_dimensions else "its_row"
     its_row = _compose((by_key,), corpus=corpus, on_row=" and ".join(on_row)) if on_row else ""
     on_passing = filters.on_message() if corpus == "message" else filters.on_memory()
@@ -164,7 +162,8 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
         on_passing=" and ".join([*on_passing, *names]) or "true",
         its_row=its_row,
         on_row=" and ".join(on_row) or "true",
-        on_vector=" and ".join(near),
+        on_vector=" and ".join([*near, "e.hnsw"] if plan.hnsw_dimensions else near),
+        on_unindexed=" and ".join(near),
         on_match=" and ".join(on_vector) if corpus == "memory" else "true",
         signs=", ".join(_SIGNS),
         columns=_COLUMNS[corpus],
@@ -182,9 +181,10 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
 
 
 def _fragments(question: Question, plan: Plan, corpus: Corpus, *, has_own_row: bool) -> tuple[str, ...]:
-    is_large = not plan.every_posting
-    legs = ["passing", "vector_leg"] if is_large else ["vector_leg"]
-    legs += ["looked_up", "nearest"] if is_large and question.vector is not None else ["nearest"]
+    legs = ["vector_leg"]
+    if not plan.every_posting:
+        legs = ["passing", "vector_leg", *(["looked_up"] if question.vector is not None else [])]
+    legs += ["unindexed", "nearest"] if plan.hnsw_dimensions else ["nearest"]
     if question.time:
         legs.append("asked_time")
         if corpus == "message":

@@ -29,7 +29,8 @@ _LARGER_EF_SEARCH = ((500_000, 400), (100_000, 200))  # from so many documents o
 _EF_CONSTRUCTION = 128  # with pgvector's 64, a fiftieth of 60,000 vectors was not found even by itself
 
 _MARKED = 5_000  # rows that one transaction marks for an index that is not there yet, in a tenth of a second
-_INSERTED = 200  # rows that one transaction puts into an index that is there, each in some milliseconds
+INSERTED = 100
+"""Rows that one transaction puts into an index that is there, each in some milliseconds; others wait so long."""
 _RETRY_SECONDS = 0.2  # between two attempts to get the lock for building an index
 
 _SQL = load("hnsw.sql")
@@ -38,14 +39,17 @@ _SQL = load("hnsw.sql")
 async def ensure(database: Database, workspace: str, *, exact_below: int) -> bool:
     """Put the vectors of a workspace into its model's index if the workspace has `exact_below` documents or more.
 
-    Reading and writing go on: the index is built concurrently, and recall uses it when it is complete. Returns whether
-    that was done now.
+    Reading and writing go on: the index is built concurrently, and recall uses it when it is complete. So do those of
+    an indexed workspace that were left for later (`leave_for_later`). Returns whether any of this was done now.
     """
     values = {"workspace": workspace, "exact_below": exact_below}
     due = await database.fetch(workspace, _SQL["due"], values)
     if not due or due[0][1] > WIDEST:
         return False
-    model, dimensions = due[0]
+    model, dimensions, unindexed_from = due[0]
+    if unindexed_from is not None:
+        await _join(database, workspace, model, after=unindexed_from - 1, batch=INSERTED, catching_up=True)
+        return True
     await prepare(database, workspace, model, dimensions)
     # Rows that were written since `prepare` are outside of the index; under the write lock, no more can come.
     async with database.write_transaction(workspace) as conn:
@@ -58,7 +62,7 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
     """Put a workspace's vectors of a model into the model's index; build the index if there is none."""
     # Other workspaces of the model may have its index already. Then each vector has to find its place in it.
     ((exists,),) = await database.fetch(workspace, _SQL["exists"], {"name": index_name(model)})
-    last = await _join(database, workspace, model, after=-1, batch=_INSERTED if exists else _MARKED)
+    last = await _join(database, workspace, model, after=-1, batch=INSERTED if exists else _MARKED)
     async with database.owner_connection() as conn:
         # One process builds at a time. The others try the lock again and again. If a statement of theirs waited for it,
         # the builder would wait for them: it builds concurrently, and so waits until all running statements have ended.
@@ -66,16 +70,33 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
             await asyncio.sleep(_RETRY_SECONDS)
         await _build(conn, model, dimensions, database.settings.recall.index_megabytes)
     # While the index was built, others may have written as much again.
-    await _join(database, workspace, model, after=last, batch=_INSERTED)
+    await _join(database, workspace, model, after=last, batch=INSERTED)
 
 
-async def _join(database: Database, workspace: str, model: str, *, after: int, batch: int) -> int:
-    """Let the vectors of the documents after this one join the index, until few are left; returns the last document."""
+async def leave_for_later(conn: AsyncConnection[Any], workspace: str, document_id: int) -> None:
+    """Say that vectors from this document on are outside of the index; `ensure` lets them join it."""
+    await conn.execute(_SQL["leave_behind"], {"workspace": workspace, "first": document_id})
+
+
+async def left_behind(database: Database) -> list[str]:
+    """The workspaces whose vectors were left for later, and that nobody has gone on with."""
+    return [workspace for (workspace,) in await database.execute_anywhere(_SQL["left_behind"], {})]
+
+
+async def _join(
+    database: Database, workspace: str, model: str, *, after: int, batch: int, catching_up: bool = False
+) -> int:
+    """Let the vectors of the documents after this one join the index, until few are left; returns the last document.
+
+    With `catching_up`, each transaction notes from which document on vectors still are outside.
+    """
     while True:
         values = {"workspace": workspace, "model": model, "after": after, "limit": batch}
         # Under the write lock: else this statement and a writer's could wait for each other's rows.
         async with database.write_transaction(workspace) as conn:
             ((found, last),) = await (await conn.execute(_SQL["join_batch"], values)).fetchall()
+            if catching_up:
+                await conn.execute(_SQL["advance"], values | {"next": None if found < batch else last + 1})
         after = after if last is None else last
         if found < batch:
             return after  # `switch_to_index` takes the few that others write meanwhile; here this might never end

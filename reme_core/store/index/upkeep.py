@@ -80,10 +80,15 @@ class Indexing:
         return task
 
     async def embed_everywhere(self) -> None:
-        """Begin to embed the messages that wait in all workspaces, also those that other processes recorded."""
+        """Begin to embed the messages that wait in all workspaces, also those that other processes recorded.
+
+        And let the vectors join the index that a process left for later and did not come to.
+        """
         for (workspace,) in await self._database.execute_anywhere(_SQL["waiting_workspaces"], {}):
             if workspace not in self._embedding:
                 self.embed_soon(workspace)
+        for workspace in await hnsw.left_behind(self._database):
+            self.schedule_upkeep(workspace)
 
     def _embed_again(self, workspace: str) -> None:
         del self._again[workspace]

@@ -32,6 +32,8 @@ class IndexState:
     model: str | None
     dimensions: int | None
     hnsw: bool
+    is_behind: bool
+    """Whether vectors of the workspace still have to join the index."""
     documents: int
     """How many documents the corpus has."""
     mean_length: float
@@ -58,10 +60,10 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
         await conn.execute(ENSURE_WORKSPACE, values)
         found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
     assert found is not None and numbers is not None
-    model, dimensions, hnsw, documents, length, unmerged_segments = found
+    model, dimensions, hnsw, is_behind, documents, length, unmerged_segments = found
     ids = numbers[0]
     mean = (length + _PRIOR_DOCUMENTS * _PRIOR_LENGTH) / (documents + _PRIOR_DOCUMENTS)
-    return IndexState(model, dimensions, hnsw, documents, mean, unmerged_segments, ids)
+    return IndexState(model, dimensions, hnsw, is_behind, documents, mean, unmerged_segments, ids)
 
 
 async def bind(

@@ -1,10 +1,21 @@
 -- name: due
-select w.embedding_model, m.dimensions
+select w.embedding_model, m.dimensions, w.unindexed_from
 from reme.workspace w
 join reme.embedding_model m on m.model = w.embedding_model
-where w.workspace_id = %(workspace)s and not w.hnsw
-  and (select coalesce(sum(c.documents), 0) from reme.corpus_statistic c where c.workspace_id = %(workspace)s)
-      >= %(exact_below)s
+where w.workspace_id = %(workspace)s
+  and (w.unindexed_from is not null
+       or not w.hnsw
+          and (select coalesce(sum(c.documents), 0) from reme.corpus_statistic c where c.workspace_id = %(workspace)s)
+              >= %(exact_below)s)
+
+-- name: left_behind
+select workspace_id from reme.workspace where unindexed_from is not null
+
+-- name: leave_behind
+update reme.workspace set unindexed_from = least(unindexed_from, %(first)s) where workspace_id = %(workspace)s
+
+-- name: advance
+update reme.workspace set unindexed_from = %(next)s::bigint where workspace_id = %(workspace)s and embedding_model = %(model)s
 
 -- name: join_batch
 -- The rows are named by a range and not by a join: before the first ANALYZE, the planner would compare each with each.
@@ -29,7 +40,7 @@ update reme.embedding set hnsw = true
 where workspace_id = %(workspace)s and model = %(model)s and not hnsw
 
 -- name: switch
-update reme.workspace set hnsw = true where workspace_id = %(workspace)s and embedding_model = %(model)s
+update reme.workspace set hnsw = true, unindexed_from = null where workspace_id = %(workspace)s and embedding_model = %(model)s
 
 -- name: try_to_build
 select pg_try_advisory_lock(hashtextextended('reme.hnsw', 0))

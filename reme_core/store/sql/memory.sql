@@ -1,5 +1,5 @@
 -- name: begin_indexing
-select w.embedding_model, m.dimensions, w.hnsw,
+select w.embedding_model, m.dimensions, w.hnsw, w.unindexed_from is not null,
        coalesce(c.documents, 0), coalesce(c.terms, 0), coalesce(c.unmerged_segments, 0)
 from reme.workspace w
 left join reme.embedding_model m on m.model = w.embedding_model

@@ -1,6 +1,6 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
---     vector_leg, with its_row where a filter needs it, after passing and with looked_up in a large workspace, nearest,
+--     vector_leg, with its_row where a filter needs it, after passing and with looked_up and unindexed in a large one, nearest,
 --     where the query asks about a time: asked_time, with session_times where it counts conversations, and for messages time_leg,
 --     then held, asked, matched | matched_whole, lexical_leg, own_row where a filter needs it, deepest, candidate,
 --     background, convex | rrf,
@@ -48,8 +48,26 @@ vector_leg as materialized (
          order by e.embedding <#> %(centred)b::halfvec
          limit ${depth})
 
+-- name: unindexed
+        union all
+        -- Of many that were added at once, those that have not joined the index yet. In the order of their key they are found
+        -- by it: else the planner, which does not know that there are hardly ever any, would read the whole workspace.
+        (select e.document_id, e.kind, e.embedding, -(e.embedding <#> %(centred)b::halfvec) as nearness
+         from reme.workspace w
+         cross join lateral (
+             select e.* from reme.embedding e
+             where e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id >= w.unindexed_from and not e.hnsw
+             order by e.document_id
+         ) e
+         ${its_row}
+         where w.workspace_id = %(workspace)s and ${on_unindexed}
+         order by e.embedding <#> %(centred)b::halfvec
+         limit ${depth})
+
 -- name: nearest
     ) nearest
+    order by nearness desc
+    limit ${depth}
 ),
 
 -- name: its_row

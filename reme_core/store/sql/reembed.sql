@@ -20,7 +20,7 @@ order by e.document_id
 limit %(limit)s
 
 -- name: switch
-update reme.workspace set embedding_model = %(model)s, hnsw = false where workspace_id = %(workspace)s
+update reme.workspace set embedding_model = %(model)s, hnsw = false, unindexed_from = null where workspace_id = %(workspace)s
 
 -- name: drop_old
 delete from reme.embedding e

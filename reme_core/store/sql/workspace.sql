@@ -73,7 +73,7 @@ delete from reme.posting where workspace_id = %(workspace)s and corpus = 'memory
 delete from reme.corpus_statistic where workspace_id = %(workspace)s and corpus = 'memory'
 
 -- name: scan_exactly
-update reme.workspace set hnsw = false where workspace_id = %(workspace)s and hnsw
+update reme.workspace set hnsw = false, unindexed_from = null where workspace_id = %(workspace)s and hnsw
 
 -- name: schedule
 insert into reme.workspace (workspace_id, settings)
@@ -113,7 +113,8 @@ select embedding_model, settings, erased_at from reme.workspace where workspace_
 insert into reme.workspace (workspace_id, embedding_model, settings, erased_at)
 values (%(target)s, %(model)s, %(settings)s, %(erased_at)s)
 on conflict (workspace_id) do update
-set embedding_model = excluded.embedding_model, settings = excluded.settings, hnsw = false
+set embedding_model = excluded.embedding_model, settings = excluded.settings, hnsw = false,
+    unindexed_from = null
 
 -- name: model_usage
 select model, purpose, count(*), count(*) filter (where not ok), sum(prompt_tokens), sum(completion_tokens),
