@@ -57,6 +57,20 @@ async def test_a_job_that_is_under_way_is_not_begun_again(reme: Engine, summarie
         await reme.background.retry(job.id)
 
 
+async def test_the_next_job_is_found_without_a_look_at_all_that_wait(reme: Engine, summaries: Summaries) -> None:
+    queue = """insert into reme.procrastinate_jobs (queue_name, task_name, lock, queueing_lock, args)
+               select 'reme', 'reme.summarise', lock, lock, jsonb_build_object('workspace', 'w' || number)
+               from generate_series(1, 10000) as number cross join lateral (values ('w' || number)) as named (lock)"""
+    async with reme.database.maintenance() as conn:
+        await conn.execute(queue)
+        # Once in a session, so that what is read of the catalogue does not count.
+        await conn.execute("select reme.fetch_job('{reme}', null)")
+        explain = "explain (analyze, buffers, format json) select reme.fetch_job('{reme}', null)"
+        row = await (await conn.execute(explain)).fetchone()
+    assert row is not None
+    assert row[0][0]["Plan"]["Shared Hit Blocks"] < 1_000  # three for each job that waits would be 30,000
+
+
 async def test_sixteen_writers_of_one_conversation_queue_one_job(reme: Engine, summaries: Summaries) -> None:
     await asyncio.gather(*(reme.record("w", turns(f"message {n}")) for n in range(16)))
     assert [job.status for job in await reme.background.jobs()] == ["todo"]

@@ -1,0 +1,1 @@
+alter function reme.fetch_job reset all;
