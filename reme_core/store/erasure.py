@@ -155,7 +155,7 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     }
     blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
     numbers = [number for number, _ in plan.memories.values()]
-    await rewrite(conn, workspace, rewritten)
+    await rewrite(conn, workspace, rewritten, without_trace=True)
     await writer.remove_vectors(conn, workspace, numbers)
     await postings.remove(conn, workspace, numbers)
     gone = [change.weigh(memory) for _, memory in plan.memories.values()]

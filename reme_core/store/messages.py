@@ -186,7 +186,7 @@ async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Mes
     async with conn.pipeline():
         for statement in ("keep_former_words", "end_quotes", "drop_edited_evidence"):
             await conn.execute(_SQL[statement], values)
-    await rewrite(conn, workspace, words)
+    await rewrite(conn, workspace, words, without_trace=False)
 
 
 def _append_to_sessions(tails: Iterable[_Turn], fresh: Iterable[Message], document_ids: Iterable[int]) -> list[_Turn]:
@@ -238,8 +238,14 @@ def _documents(
         yield postings.Document(turn.document_id, own + beside, beside.keys() - own.keys())
 
 
-async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str]) -> None:
-    """Replace the contents of messages, by their ids, in the caller's transaction; an empty one empties a message."""
+async def rewrite(
+    conn: AsyncConnection[Any], workspace: str, contents: Mapping[str, str], *, without_trace: bool
+) -> None:
+    """Replace the contents of messages, by their ids, in the caller's transaction; an empty one empties a message.
+
+    With `without_trace`, the whole index of the workspace is looked through, for terms that an earlier release made of
+    the former words, too.
+    """
     if not contents:
         return
     state = await writer.begin(conn, workspace, "message", count=0)
@@ -253,6 +259,7 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
     }
     counts = _count_terms(turns)
     before = [counts[document_id] for document_id in changed]
+    known = set(chain.from_iterable(counts.values()))
     around = [changed.get(turn.document_id, turn) for turn in turns]
     counts |= _count_terms(changed.values())
     # Their neighbours are indexed again, since their entries have terms of the changed messages.
@@ -268,7 +275,8 @@ async def rewrite(conn: AsyncConnection[Any], workspace: str, contents: Mapping[
         },
     )
     await writer.remove_vectors(conn, workspace, changed)
-    await postings.remove(conn, workspace, [turn.document_id for turn in written])
+    among: tuple[postings.Corpus, set[str]] | None = None if without_trace else ("message", known)
+    await postings.remove(conn, workspace, [turn.document_id for turn in written], among=among)
     documents = _documents(around, counts, written)
     added = [counts[document_id] for document_id in changed]
     await postings.write(conn, workspace, "message", documents, state.mean_length, added=added, removed=before)
