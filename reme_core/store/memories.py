@@ -195,7 +195,8 @@ class Memories:
         statement = (
             f"select {rows.SELECTED} from reme.memory m where "
             + " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
-            + " order by m.recorded_at desc, m.document_id desc limit %(limit)s offset %(offset)s"
+            # In the order in which they were stored, which an index has; by their times, all would be sorted.
+            + " order by m.document_id desc limit %(limit)s offset %(offset)s"
         )
         values = {"workspace": workspace, "limit": limit, "offset": offset, **filters.parameters()}
         found = await self._database.fetch(workspace, statement, values)

@@ -365,3 +365,23 @@ async def test_everything_explains_itself(words: Engine) -> None:
         {},
     )
     assert bare == []
+
+
+async def test_the_newest_are_listed_without_sorting_all(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    await reme.memories.add("w", [f"fact {n}" for n in range(2_000)], embeddings=np.ones((2_000, 384), np.float32))
+    async with reme.database.owner_connection() as connection:
+        await connection.execute("analyze reme.memory")
+    asked: list[tuple[Any, ...]] = []
+    fetch = reme.database.fetch
+
+    async def note(*args: Any) -> Any:
+        asked.append(args)
+        return await fetch(*args)
+
+    monkeypatch.setattr(reme.database, "fetch", note)
+    newest = await reme.memories.list("w", limit=3)
+    assert [memory.content for memory in newest] == ["fact 1999", "fact 1998", "fact 1997"]
+    workspace, statement, values = asked[0]
+    plan = str(await fetch(workspace, f"explain {statement}", values))
+    assert "memory_document" in plan
+    assert "Sort" not in plan
