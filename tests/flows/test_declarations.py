@@ -8,7 +8,7 @@ import textwrap
 
 import pytest
 
-from reme_core.flows.build import build
+from reme_core.flows.build import build, leaves
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.registry import Op, all_ops
 from reme_core.settings import Settings
@@ -16,6 +16,8 @@ from tests.pages.blocks import blocks
 
 OPEN = {"workspace_id", "report", "extra"}
 """Fields that every op may look at or add to."""
+OTHER_FORMS = {"workspace_id", "messages", "trajectories", "metadata", "retrieval_id", "file_path"}
+"""Fields that say in the way of ReMe 0.1 what another field says as well."""
 
 
 def touched(op: Op) -> tuple[set[str], set[str]]:
@@ -48,6 +50,13 @@ def test_every_built_in_flow_can_be_built(name: str) -> None:
     flow = Catalog(Settings()).get(name)
     assert flow.description
     assert set(flow.input_schema) <= flow.state.inputs()
+
+
+@pytest.mark.parametrize("name", Catalog(Settings()).names())
+def test_a_built_in_flow_tells_callers_of_every_field_that_its_ops_look_at(name: str) -> None:
+    flow = Catalog(Settings()).get(name)
+    used = {field for step in leaves(flow.plan) for field in step.op.reads | step.op.uses}
+    assert (used & flow.state.inputs()) - set(flow.input_schema) <= OTHER_FORMS
 
 
 def test_the_flow_on_the_page_of_flows_can_be_built() -> None:

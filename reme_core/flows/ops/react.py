@@ -48,8 +48,8 @@ async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> Non
         raise ConfigurationError(
             "the flow 'react' needs a chat model: set llm.default.model_name, .base_url and .api_key"
         )
-    speech = language(deps.language, [state.query])
-    instruction, request = prompt("react", speech, query=state.query, now=f"{deps.now():%Y-%m-%d %H:%M %Z}")
+    speech, at = language(deps.language, [state.query]), state.now or deps.now()
+    instruction, request = prompt("react", speech, query=state.query, now=f"{at:%Y-%m-%d %H:%M %Z}")
     state.transcript = [Message(role="user", content=state.query)]
     conversation: list[Message | dict[str, Any]] = [instruction, *state.messages, request]
     for _ in range(max_steps):
