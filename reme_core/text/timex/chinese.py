@@ -50,7 +50,11 @@ _YEAR: Final = rf"(?:{_Y4}|{_YREL})(?:的)?"
 _MONTH: Final = r"(?P<month>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])\s?月(?:份)?"
 _DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9]|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九])\s?(?:日|号)"
 _UNTIL: Final = _DAY.replace("<day>", "<until>")
-_WEEKDAY: Final = r"(?P<weekday>[一二三四五六日天末])(?![个次片直起些共样般定边])"
+# 周一起 is "from Monday on" behind 从 or 自; else it may be 周, 一起.
+_WEEKDAY: Final = (
+    r"(?P<weekday>[一二三四五六日天末])(?![个次片直些共样般定边])"
+    r"(?:(?!起)|(?<=[从自]周.)|(?<=[从自]下周.)|(?<=[从自](?:星期|礼拜).)|(?<=[从自]下(?:星期|礼拜).))"
+)
 _WEEK: Final = r"(?:周|星期|礼拜)"
 _PART: Final = rf"(?P<part>{'|'.join(sorted(_DAY_PARTS, key=len, reverse=True))})"
 _CLOCK: Final = (

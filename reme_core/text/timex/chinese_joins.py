@@ -91,7 +91,8 @@ def _open_side(text: str, atom: Expression) -> Expression:
     for pattern, opened in (
         (_SINCE, Span(span.start, None, span.precision)),
         (_AFTER, Span(span.start if since else span.end, None, span.precision)),
-        (_BEFORE, Span(None, span.start, span.precision)),
+        # 八月底之前 reaches to the end that it names.
+        (_BEFORE, Span(None, span.end if text[atom.end - 1] in "底末" else span.start, span.precision)),
     ):
         if tail := pattern.match(text, atom.end):
             return replace(atom, start=start, end=tail.end(), span=opened)

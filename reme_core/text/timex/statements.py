@@ -7,7 +7,7 @@ from __future__ import annotations
 import calendar
 import re
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -17,7 +17,7 @@ from reme_core.text.regex import regex
 from reme_core.text.timex.calendar import day, midnight, range_of
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times
-from reme_core.text.timex.mention import Precision, Span, TimeMention
+from reme_core.text.timex.mention import Precision, Span, TimeMention, search_before
 from reme_core.types import TimeRange
 
 
@@ -43,14 +43,16 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
     return _times_of(plain, _spans(plain, sent_at, timezone), sent_at, timezone)
 
 
-def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str) -> list[When]:
+def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str, *, of_wish: bool = False) -> list[When]:
     found = [*spans, *_days_of_month(plain, sent_at, timezone)]
     for mention in find_times(plain, now=sent_at, timezone=timezone):
         if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
         # "10 May" was read already as the end of "from 3 to 10 May".
         if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
-            named = _in_direction(mention, plain, sent_at, timezone)
+            if begins := search_before(_BEGINS, plain, mention.start):  # "starting Friday"
+                mention = _opened(mention, begins.start(), plain)
+            named = _in_direction(mention, plain, sent_at, timezone, of_wish=of_wish)
             # 到五月 alone is "until May"; 从三月到五月 is a range.
             until = plain.endswith(("到", "至"), 0, mention.start) and "从" not in plain[: mention.start]
             found.append(When(mention.text, TimeRange(end=named.end) if until else named))
@@ -67,7 +69,8 @@ def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = Fal
     """
     plain = _UNTIL.sub(r"until \1", text)
     spans = _spans(plain, sent_at, timezone)
-    bounds = [w for w in _times_of(plain, spans, sent_at, timezone) if not (w.range.start and w.range.end)]
+    times = _times_of(plain, spans, sent_at, timezone, of_wish=of_wish)
+    bounds = [when for when in times if not (when.range.start and when.range.end)]
     found = (bounds + spans)[0].range if len(bounds + spans) == 1 else TimeRange()
     return TimeRange() if of_wish and found.end and found.end <= sent_at else found
 
@@ -107,25 +110,45 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
         return None  # no day of the calendar
 
 
-def _in_direction(mention: TimeMention, text: str, sent_at: datetime, timezone: str) -> TimeRange:
-    """The range of a mention; a week or a year later if neither the mention nor the text says that it is past."""
+def _opened(mention: TimeMention, start: int, text: str) -> TimeMention:
+    """The mention from an earlier place on, without an end: "starting Friday" of "Friday"."""
+    opened = TimeRange(start=mention.range.start)
+    return replace(mention, text=text[start : mention.end], start=start, range=opened)
+
+
+def _in_direction(
+    mention: TimeMention, text: str, sent_at: datetime, timezone: str, *, of_wish: bool = False
+) -> TimeRange:
+    """The range of a mention; a week or a year later if neither the mention nor the text says that it is past.
+
+    What is wished from a time on begins at the next such time, whatever the text tells of the past.
+    """
     start, end = mention.range.start, mention.range.end
+    if end is None and start and start <= sent_at < start + timedelta(days=1):
+        return mention.range  # "from Wednesday on", said on a Wednesday
+    begins = end is None and _OPENS.search(mention.text) is not None
+    # "From Monday on I'm in Rome" lies ahead; 从周一起我在上海 may tell what has begun.
+    weekday = begins and _WEEKDAY_NAME.search(mention.text) is not None
     # Without an end, "since May" has begun; but "after May 3" and 从5月3日开始 may lie ahead, if that is nearer.
-    opens = end is None and _DATE.search(mention.text) and _OPENS.search(mention.text) and not _SO_FAR.search(text)
-    if opens and start and sent_at - start < _LATELY and not _AHEAD.search(text.replace(mention.text, "")):
+    dated = begins and (weekday or _DATE.search(mention.text) is not None)
+    opens = begins and (of_wish or (dated and not _SO_FAR.search(text)))
+    lately = opens and start and sent_at - start < _LATELY and not weekday and not of_wish
+    if lately and not _AHEAD.search(text.replace(mention.text, "")):
         return mention.range  # in June, 从三月开始在学法语 tells of the March before
     last = start if opens else end
     plain = _OPENS.sub("", mention.text) if opens else mention.text
     # Kept as it is: what ends, or opens, after `sent_at` lies ahead already.
-    if last is None or last > sent_at or not mention.relative or _DIRECTED.search(plain) or tells_of_past(text):
+    if last is None or last > sent_at or not mention.relative or _DIRECTED.search(plain):
+        return mention.range
+    if tells_of_past(text) and not (opens and of_wish):
         return mention.range
     if _WEEKDAY.search(mention.text) and not _DATE.search(mention.text):  # "Saturday, June 8" is the day of a year
         moved = Span(start and start + timedelta(days=7), end and end + timedelta(days=7), mention.precision)
     else:
-        later = _times_a_year_later(text, sent_at, timezone).get(mention.text)
+        later = _times_a_year_later(text, sent_at, timezone).get(plain if opens else mention.text)
         ahead = later and (later.start if opens else later.end)
         if later and ahead and ahead > sent_at:
-            return later
+            return TimeRange(start=later.start) if opens else later
         moved = Span(start and _next_year(start), end and _next_year(end), mention.precision)
     with suppress(ValueError):  # the clocks never show it
         return range_of(moved)
@@ -188,6 +211,9 @@ _SPAN: Final = regex(
 )
 _DAY_OF_MONTH: Final = regex(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|\w+(?:day|time)))", re.I)
 _WEEKDAY: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天]", re.IGNORECASE)
+_WEEKDAY_NAME: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", re.IGNORECASE)
+# What opens a time that stands behind it; in a question "as of May" asks about that time.
+_BEGINS: Final = regex(r"\b(?:starting|as (?:of|from))(?: (?:on|in|from|with|the))*\s+$", re.IGNORECASE)
 _DATE: Final = regex(rf"[月号]|\d[/.-]\d|\b(?:{_MONTHS})\b", re.IGNORECASE)
 _VAGUE: Final = regex(
     r"\b(?:other (?:day|week|night)|recently|lately|these days|nowadays|soon|some day)\b|最近|近来|前阵子|前些|改天|过几天|不久",
@@ -196,10 +222,10 @@ _VAGUE: Final = regex(
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = regex(
     rf"\b(?:last(?! \w+day (?:of|in)\b)|past|previous|ago|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
-    r"|[上下昨明今本这那去]|(?<!最)(?<![号日一二三四五六][之以])(?<![号一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
+    r"|[上下昨明今本这那去]|(?<!最)(?<![号日底末一二三四五六][之以])(?<![号底末一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
-_OPENS: Final = regex(r"\b(?:after|from)\b|[之以]?后$|从|起|开始", re.IGNORECASE)
+_OPENS: Final = regex(r"\b(?:after|from|starting|as of)\b|[之以]?后$|从|起|开始", re.IGNORECASE)
 _LATELY: Final = timedelta(days=183)
 """Of a day of the year, the last one is nearer than the next one for so long."""
 _SO_FAR: Final = regex(r"\b(?:have|has|had|been|ever)\b|'ve\b|一直|就|已|过|了(?:\W|$)", re.IGNORECASE)

@@ -104,3 +104,28 @@ def test_what_opened_lately_has_begun(said: str, start: str) -> None:
 def test_a_relative_time_gets_its_date_and_a_vague_one_does_not() -> None:
     assert with_dates("Ada moved yesterday", SAID, "UTC") == "Ada moved yesterday (2024-03-05)"
     assert with_dates("Ada was ill the other day", SAID, "UTC") == "Ada was ill the other day"
+
+
+@pytest.mark.parametrize(
+    ("said", "of_wish", "start"),
+    [  # said on a Wednesday
+        ("From Monday on, answer in French, as I told you", True, "2024-03-11"),
+        ("starting friday call me Doc", True, "2024-03-08"),
+        ("as of next month, give prices in euros", True, "2024-04-01"),
+        ("from Wednesday on, answer in French", True, "2024-03-06"),
+        ("After Christmas please use metric units", True, "2024-12-27"),
+        ("从周一起用英语回答我", True, "2024-03-11"),
+        ("周五开始叫我老王", True, "2024-03-08"),
+        ("从周三起用英语回答我", True, "2024-03-06"),
+        ("from Monday on I work in Leeds", False, "2024-03-11"),
+        ("from Monday on I was ill", False, "2024-03-04"),
+        ("从周一起我在上海出差", False, "2024-03-04"),
+    ],
+)
+def test_what_is_wished_from_a_day_on_begins_at_the_next_such_day(said: str, of_wish: bool, start: str) -> None:
+    held = validity(said, SAID, "UTC", of_wish=of_wish)
+    assert (f"{held.start:%Y-%m-%d}", held.end) == (start, None)
+
+
+def test_before_the_end_of_a_month_is_until_its_end() -> None:
+    assert str(validity("到八月底之前我都在罗马", SAID, "UTC").end) == "2024-09-01 00:00:00+00:00"
