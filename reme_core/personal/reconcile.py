@@ -17,6 +17,7 @@ from reme_core.text.forgetting import erases, names_topic
 from reme_core.text.ids import stable_id
 from reme_core.text.likeness import says_the_same
 from reme_core.text.timex import resolve_bound, validity, with_dates
+from reme_core.text.wish_times import validity_of_wish
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
 
 _KINDS: Final = {"profile": Kind.PROFILE, "instruction": Kind.INSTRUCTION}
@@ -185,8 +186,8 @@ class Reconciliation:
         """When it holds: by the bounds that the model names, else by those of its own words."""
         since, until = self._bounds(item)
         if since is None and until is None:
-            wish = _KINDS.get(item.operation.kind) == Kind.INSTRUCTION
-            return validity(item.statement, _time_said(item.evidence), self.timezone, of_wish=wish)
+            holds_for = validity_of_wish if _KINDS.get(item.operation.kind) == Kind.INSTRUCTION else validity
+            return holds_for(item.statement, _time_said(item.evidence), self.timezone)
         start = since.start if since else None
         end = until.end if until else since.end if since and item.operation.kind == "event" else None
         return TimeRange(start=start, end=end) if not (start and end and start > end) else TimeRange()

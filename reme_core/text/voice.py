@@ -237,8 +237,8 @@ _SAID_BEFORE: Final = any_of(
 )
 # What was said before does not count: "just kidding", "scratch that", 算了当我没说
 _TAKEN_BACK: Final = any_of(
-    r"^\W*(?:(?:no|nah|haha|lol|ok|oh|wait|hang on|actually|sorry|hmm),? )*(?:(?:I'm |I was )?(?:just |only )?(?:kidding|joking|messing)|jk\b|nvm\b|never ?mind(?! (?:the|my|if|about)\b)|(?:scratch|scrap|strike|cancel) that|forget (?:it|that|I said)|on second thoughts?|ignore that|actually (?:no|don't)\b)",
-    r"^\W*(?:哈+|额|呃|唉|哎|不|好吧|还是)?[，,]?(?:算了|当我没说|开(?:个)?玩笑|逗你|骗你|说着玩|瞎说)",
+    r"^\W*(?:(?:no|nah|haha|lol|ok|oh|wait|hang on|actually|sorry|hmm),? )*(?:(?:I'm |I was )?(?:just |only )?(?:kidding|joking|messing)|jk\b|nvm\b|never ?mind(?! (?:the|my|if|about)\b)|(?:scratch|scrap|strike|cancel) that|forget (?:it|that|I said)|on second thoughts?|ignore that|actually (?:no|don't)\b|不[用必]了|算了)",
+    r"^\W*(?:哈+|额|呃|唉|哎|不|好吧|还是)?[，,]?(?:算了|不[用必]了|当我没说|开(?:个)?玩笑|逗你|骗你|说着玩|瞎说)",
 )
 # What follows is another's: "Ravi asked me to pass this on", "my landlord's rule is simple".
 _FOLLOWS: Final = any_of(
@@ -260,6 +260,6 @@ _PLAYED: Final = any_of(
     r"你是(?!不|知道|最|对的?|说|指|想|要|否|怎么|什么|谁|我的?(?:助手|助理)|助手|助理|AI|机器人)[^，,。！？的吧吗]{1,8}(?=[，,。！]|我是)",
 )
 _REQUESTS: Final = any_of(
-    r"\b(?:can|could|would|will) you\b|\bplease\b|\bremember\b",
-    r"请|麻烦|能不能|可不可以|可以.{0,12}[吗么]|能.{0,12}[吗么]",
+    r"\b(?:can|could|would|will) (?:you|u)\b|\bplease\b|\bremember\b|\w\W+(?:ok(?:ay)?|all ?right|deal)\W*$",
+    r"[^，。！？]{3}(?:好吗|好不好|行吗)\W*$|请|麻烦|能不能|可不可以|可以.{0,12}[吗么]|能.{0,12}[吗么]",
 )

@@ -14,6 +14,7 @@ from typing import Final
 from reme_core.text.chinese import simplify
 from reme_core.text.forgetting import POLITE
 from reme_core.text.regex import regex
+from reme_core.text.wish_times import is_for_once, lasting_forms
 
 
 def is_standing_wish(sentence: str) -> bool:
@@ -21,11 +22,15 @@ def is_standing_wish(sentence: str) -> bool:
 
     >>> is_standing_wish("if I write in German, please reply in German"), is_standing_wish("please reply in German")
     (True, False)
+    >>> is_standing_wish("today reply in German"), is_standing_wish("today send the report")
+    (True, False)
     >>> is_standing_wish("以后都用中文跟我说话"), is_standing_wish("我以后都不喝酒了")
     (True, False)
     """
     start = simplify(sentence[:_READ])
-    return any(pattern.search(start) for pattern in _WISHES)
+    if is_for_once(start):
+        return False
+    return any(pattern.search(form) for form in (start, *lasting_forms(start)) for pattern in _WISHES)
 
 
 # A wish is looked for in so many characters; nobody puts one into a longer sentence.
@@ -65,7 +70,7 @@ _ASK: Final = (
 # Where a sentence begins, since its middle may tell of the author or of others: "she cooks, and never writes it down".
 _BEGIN: Final = rf"(?:(?:^|[.!?;:]\s*)(?:(?:ok(?:ay)?|oh|hey|hi|thanks|also|and|but|so|then|now|no|yeah|well|sorry|btw|remember|actually)[,:!\s]+)*|{_PLEASE},? )"
 _CLAUSE: Final = rf"(?:(?:{_PLEASE}|just|always|only),? )*(?:{_NOT}\b{_ONCE}|no\b|only\b|let's\b|(?:you|u) (?:can|should|must|may|are to|have to)\b|{_DO})"
-_FROM_NOW: Final = r"(?:from (?:now|here|today) on(?:wards)?|as of (?:now|today)|starting (?:now|today)|going forward|henceforth|in (?:the )?future)"
+_FROM_NOW: Final = r"(?:from (?:now|here|today) on(?:wards)?|as of (?:now|today)|starting (?:now|today)|going forward|henceforth|in (?:the )?future|以后|今后|从现在(?:起|开始))"
 _EACH_TIME: Final = r"(?:whenever|every ?time|each time|any ?time)"
 _ASKED: Final = r"(?:ask|say|tell|send|give|paste|share|mention|write|show|want|need)"
 
@@ -97,7 +102,7 @@ _ENGLISH: Final = (
     rf"{POLITE}I(?:'d| would) (?:rather|prefer(?: it)?(?: if)?|like it if|appreciate it if) (?:you|u)\b",
     rf"{_ASK}(?:keep|make) (?:all )?(?:of )?your {_SPEECH}|{_ASK}{_BEGIN}(?:don't|dont|do not){_ONCE} [^.!?]*\b(?:again|any ?more|ever)\b",
     # "call me Sam", "don't call me sir"; "call me back" asks for a call
-    rf"{_ASK}(?:(?:not|don't|dont|never|always) )?(?:(?:address|refer to) me as\b|call me(?= )(?! ?(?:back|later|when|if|maybe|at|on|in|tomorrow|a (?:cab|taxi|car)|an|crazy|old)\b))",
+    rf"{_ASK}(?:(?:not|don't|dont|never|always) )?(?:(?:address|refer to) me as\b|call me(?= )(?! ?(?:back|later|when|if|maybe|at|on|in|for|about|from|until|before|after|once|again|soon|asap|any ?time|now|please|pls|today|tonight|tomorrow|this|next|every|\w+day|a (?:cab|taxi|car)|an|crazy|old)\b))",
     rf"{_ASK}(?:talk|speak|write|chat)(?: \w+ (?:to|with) me\b| (?:to|with) me (?:in|like|as)\b)|{_ASK}default to \w",
     rf"\bas a (?:general )?rule,? (?:{_PLEASE} |{_NOT} |always )*{_DO}",
 )

@@ -355,6 +355,23 @@ async def test_a_wish_stands_until_it_ends(reme: Engine, said: str) -> None:
     assert not await reme.get_profile("w")
 
 
+@pytest.mark.parametrize(
+    ("said", "days"),
+    [
+        ("answer in French this week pls", ("2024-05-08", "2024-05-12")),
+        ("这周用法语回答我", ("2024-05-08", "2024-05-12")),
+        ("From Friday on, please answer in French", ("2024-05-10", "2025-01-01")),
+        ("从周五起用法语回答我", ("2024-05-10", "2025-01-01")),
+    ],
+)
+async def test_a_note_has_a_wish_on_the_days_that_it_names(reme: Engine, said: str, days: tuple[str, str]) -> None:
+    await summarise(reme, turn(said, "2024-05-08"))  # a Wednesday
+    asked = {"workspace_id": "w", "query": "How far is the moon?", "config": {"op.recall_personal.params.messages": 0}}
+    for day in ("2024-05-08", "2024-05-10", "2024-05-12", "2024-05-13", "2025-01-01"):
+        found = await reme.execute("retrieve_personal_memory", **asked, now=f"{day}T12:00:00Z")
+        assert bool(found.metadata["profile"]) is (days[0] <= day <= days[1]), day
+
+
 async def test_a_wish_that_names_a_past_limit_does_not_end(reme: Engine) -> None:
     await summarise(reme, turn("From now on never suggest films from before 1990."))
     assert [m.valid_until for m in (await reme.get_profile("w")).instructions] == [None]

@@ -50,9 +50,7 @@ def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str, *
             continue
         # "10 May" was read already as the end of "from 3 to 10 May".
         if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
-            if begins := search_before(_BEGINS, plain, mention.start):  # "starting Friday"
-                mention = _opened(mention, begins.start(), plain)
-            named = _in_direction(mention, plain, sent_at, timezone, of_wish=of_wish)
+            named = _in_direction(_opened(mention, plain), plain, sent_at, timezone, of_wish=of_wish)
             # 到五月 alone is "until May"; 从三月到五月 is a range.
             until = plain.endswith(("到", "至"), 0, mention.start) and "从" not in plain[: mention.start]
             found.append(When(mention.text, TimeRange(end=named.end) if until else named))
@@ -110,9 +108,12 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
         return None  # no day of the calendar
 
 
-def _opened(mention: TimeMention, start: int, text: str) -> TimeMention:
-    """The mention from an earlier place on, without an end: "starting Friday" of "Friday"."""
-    opened = TimeRange(start=mention.range.start)
+def _opened(mention: TimeMention, text: str) -> TimeMention:
+    """The mention without an end, if the words before it say so: "starting Friday" of "Friday"."""
+    begins = search_before(_BEGINS, text, mention.start)
+    if begins is None:
+        return mention
+    start, opened = begins.start(), TimeRange(start=mention.range.start)
     return replace(mention, text=text[start : mention.end], start=start, range=opened)
 
 
@@ -124,8 +125,6 @@ def _in_direction(
     What is wished from a time on begins at the next such time, whatever the text tells of the past.
     """
     start, end = mention.range.start, mention.range.end
-    if end is None and start and start <= sent_at < start + timedelta(days=1):
-        return mention.range  # "from Wednesday on", said on a Wednesday
     begins = end is None and _OPENS.search(mention.text) is not None
     # "From Monday on I'm in Rome" lies ahead; 从周一起我在上海 may tell what has begun.
     weekday = begins and _WEEKDAY_NAME.search(mention.text) is not None
@@ -137,8 +136,8 @@ def _in_direction(
         return mention.range  # in June, 从三月开始在学法语 tells of the March before
     last = start if opens else end
     plain = _OPENS.sub("", mention.text) if opens else mention.text
-    # Kept as it is: what ends, or opens, after `sent_at` lies ahead already.
-    if last is None or last > sent_at or not mention.relative or _DIRECTED.search(plain):
+    # Kept as it is: what ends, or opens, after `sent_at` lies ahead already; what opens on that day is there.
+    if last is None or last > sent_at - timedelta(days=opens) or not mention.relative or _DIRECTED.search(plain):
         return mention.range
     if tells_of_past(text) and not (opens and of_wish):
         return mention.range

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from reme_core.text.commands import command_of
+from reme_core.text.commands import command_of, wishes_in
+from reme_core.text.wish_times import validity_of_wish
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,57 @@ def test_a_command_is_known_in_its_usual_wordings(said: str, action: str, topic:
 )  # fmt: skip
 def test_what_only_looks_like_a_command_is_none(said: str) -> None:
     assert command_of(said) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "start", "end"),
+    [  # said on a Wednesday
+        ("answer in french today pls, i need the practice", None, "2024-03-07"),
+        ("can u keep it short tonight? im wiped", "2024-03-06", "2024-03-07"),
+        ("This week answer me in bullet points only", None, "2024-03-11"),
+        ("for the next two weeks reply in Dutch", None, "2024-03-21"),
+        ("Tomorrow, answer in French. Today English is fine.", "2024-03-07", "2024-03-08"),
+        ("until the end of august dont use emojis", None, "2024-09-01"),
+        ("From Monday answer in French", "2024-03-11", None),
+        ("answer in French from Monday on", "2024-03-11", None),
+        ("starting friday call me Doc", "2024-03-08", None),
+        ("After Christmas please use metric units.", "2024-12-27", None),
+        ("今天用英文回答我", None, "2024-03-07"),
+        ("这周都用法语回复我，我在练习", None, "2024-03-11"),
+        ("接下来两周用荷兰语回复我", None, "2024-03-21"),
+        ("周五之前别用表情", None, "2024-03-08"),
+        ("从下个月开始，价格都用欧元", "2024-04-01", None),
+        ("this week 都用 English 回我吧", None, "2024-03-11"),
+        # What only names a time beside the wish bounds nothing.
+        ("from now on answer in German, not just today", None, None),
+        ("Always answer in English, I had a long day today", None, None),
+        ("From now on don't tell me about the news of this week", None, None),
+        ("Always remind me what day it is today", None, None),
+        ("never mention the party tonight", None, None),
+        ("on weekends keep your answers short", None, None),
+        ("以后回答简短一点，今天太累了", None, None),
+        ("以后不用给我讲今天的新闻", None, None),
+        ("pls 以后 reply in English, 谢谢", None, None),
+        ("以后别用markdown ok？", None, None),
+    ],
+)
+def test_a_wish_holds_for_the_time_that_it_names(said: str, start: str | None, end: str | None) -> None:
+    assert wishes_in(said)
+    held = validity_of_wish(said, datetime(2024, 3, 6, 10, tzinfo=UTC), "UTC")
+    assert [moment and f"{moment:%Y-%m-%d}" for moment in (held.start, held.end)] == [start, end]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "book a table today", "send me the report this week", "write the report by Friday", "call me today at 5",
+        "I have to answer in French all day today at work", "Should I answer in French today?",
+        "From Monday on I work in Leeds", "For this trip, always reply in Spanish.",
+        "always call me Captain for this trip",
+        "今天帮我翻译这篇文章", "今天不用加班", "老板让我今天用英文回答", "我今天用英文回答了问题",
+        "周五之前把报告写完",
+        "用英文回答我今天的问题", "明天叫我起床", "这次旅行期间用西班牙语回答我", "从周一起我在上海出差",
+    ],
+)  # fmt: skip
+def test_what_is_to_be_done_once_or_for_an_occasion_is_no_standing_wish(said: str) -> None:
+    assert not wishes_in(said)

@@ -25,6 +25,7 @@ from reme_core.text.redact import redact
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import find_times, validity, with_dates
 from reme_core.text.voice import in_own_name
+from reme_core.text.wish_times import validity_of_wish
 from reme_core.types import Message
 
 LENGTH: Final = 25_000
@@ -61,6 +62,7 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "is_output": is_output,
     "find_times": lambda text: find_times(text, now=NOW),
     "validity": lambda text: validity(text, NOW, "UTC"),
+    "validity_of_wish": lambda text: validity_of_wish(text, NOW, "UTC"),
     "with_dates": lambda text: with_dates(text, NOW, "UTC"),
     "redact": lambda text: redact(text, ["all"]),
     "query_traits": query_traits,

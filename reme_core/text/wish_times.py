@@ -1,0 +1,131 @@
+"""The time for which somebody wishes something: "answer in French today", 从周一起叫我老王, "until May no emojis".
+
+A time bounds a wish only where it begins or ends the clause of the wish. In "don't tell me the news of today" it belongs
+to a thing, and in "always be brief, I'm tired today" to something else that is said.
+"""
+
+# ruff: noqa: E501 -- a pattern reads better whole
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from reme_core.text.regex import any_of, regex
+from reme_core.text.timex import find_times, times_of, validity
+from reme_core.text.timex.mention import search_before
+from reme_core.types import TimeRange
+
+
+def lasting_forms(sentence: str) -> Iterator[str]:
+    """What a sentence wishes for a time, as a wish from now on; nothing if it wishes nothing for a time.
+
+    >>> list(lasting_forms("From Monday on please reply in French")), list(lasting_forms("book a table today"))
+    (['from now on, reply in French', '从现在起reply in French'], [])
+    """
+    for bound in _bounds(sentence):
+        yield f"from now on, {bound.wish}"
+        yield f"从现在起{bound.wish}"
+
+
+def is_for_once(sentence: str) -> bool:
+    """Whether a wish is for an occasion whose end nobody can tell: "for this trip", 这次旅行."""
+    return bool(_OCCASION.search(sentence)) and not _FOR_GOOD.search(sentence)
+
+
+def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
+    """The time for which what a text wishes holds; open where it names none, or several.
+
+    >>> said = datetime(2024, 3, 6, 19, tzinfo=UTC)
+    >>> str(validity_of_wish("answer in French today", said, "UTC").end)
+    '2024-03-07 00:00:00+00:00'
+    """
+    held = validity(text, sent_at, timezone, of_wish=True)
+    bounds = {bound.time: bound for bound in _bounds(text)}
+    if held.start or held.end or len(bounds) != 1 or _FOR_GOOD.search(text):
+        return held
+    [bound] = bounds.values()
+    named = [when.range for when in times_of(text, sent_at, timezone) if when.text == bound.time]
+    if len(named) != 1 or named[0].end is None or named[0].end <= sent_at:
+        return held
+    start, end = named[0].start, None if bound.opens else named[0].end
+    return TimeRange(start=start if start and start > sent_at else None, end=end)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The words for the time of a wish, whether it has no end, and what is wished."""
+
+    time: str
+    opens: bool
+    wish: str
+
+
+def _bounds(text: str) -> Iterator[_Bound]:
+    for mention in find_times(text, now=_ANY_MOMENT):
+        preposition = search_before(_PREPOSITION, text, mention.start)
+        words = preposition[0] if preposition else ""
+        place = mention.start - len(words)
+        before = _CLAUSE_ENDS.split(text[max(0, place - _LONGEST) : place])[-1]
+        ahead = text[mention.end : mention.end + _LONGEST]
+        opens, is_by = bool(_BEGINS.search(words + mention.text)), words != "到" and bool(_BY.match(mention.text))
+        if _COURTESY.fullmatch(before):
+            wish = (_DIRECTED if opens else _MANNER).match(_GAP.sub("", ahead, count=1))
+            if wish and (not is_by or _NOT.match(wish["wish"])):
+                wished = _CLAUSE_ENDS.split(wish.string[wish.start("wish") :], maxsplit=1)[0]
+                yield _Bound(mention.text, opens, wished)
+        elif not is_by and _COURTESY_BEHIND.fullmatch(_CLAUSE_ENDS.split(ahead, maxsplit=1)[0]):
+            wish = _MANNER.match(before)
+            if wish and not _ELSE.search(before, wish.end()):
+                yield _Bound(mention.text, opens, before[wish.start("wish") :].strip())
+
+
+# Where times stand in a text does not depend on when it was said.
+_ANY_MOMENT: Final = datetime(2024, 1, 1, tzinfo=UTC)
+_LONGEST: Final = 200
+_CLAUSE_ENDS: Final = regex(r"[.!?;,:，。！？；：\n]\s*")
+# "By Friday" and 周五之前 say when something is to be done, but until when something is not to be done.
+_BY: Final = regex(r"(?:by|before|since)\b|.*(?:前|以来)$", re.IGNORECASE)
+_NOT: Final = regex(r"(?:别|不要|don't|dont|do not|never|no|stop|avoid|skip)", re.IGNORECASE)
+_PREPOSITION: Final = regex(
+    r"(?:\b(?:(?:just|only) )?(?:(?:starting|as of|as from)(?: (?:on|in|from|with))?|from|for|during) |[从自到在就])$",
+    re.IGNORECASE,
+)
+_BEGINS: Final = regex(r"^(?:(?:just |only )?(?:starting|as of|as from|from)\b|[从自])|(?:起|开始)$", re.IGNORECASE)
+# Words that only lead to a wish.
+_PLEASE: Final = r"(?:please|pls|plz|ok(?:ay)?|so|and|but|hey|hi|also|then|now|no|yeah|btw|oh|well|just|only|always|let's|(?:can|could|would|will|should) (?:you|u)|(?:you|u) (?:can|should|must|may)|I(?:'d| would)? (?:want|like|need) (?:you|u) to|make sure (?:to|(?:you|u)))"
+_PLEASE_ZH: Final = r"(?:请|麻烦|拜托|那|对了|还有|你|您|都|就|只|全|一律|一直|要|得|记得|可以|能不能|可不可以)"
+_COURTESY: Final = regex(rf"(?:{_PLEASE}[\s,]*|{_PLEASE_ZH}[，\s]*)*", re.IGNORECASE)
+_GAP: Final = regex(r"^(?: on(?:wards)?\b)?\s*[,，、:：]?\s*", re.IGNORECASE)
+_LEAD: Final = rf"(?:{_PLEASE}\b[\s,]*|{_PLEASE_ZH}[，\s]*)*"
+_SPEECH: Final = r"(?:answers?|replies|reply|responses?|explanations?|messages|texts|sentences|everything|things|it)"
+# How the assistant is to talk: of "book a table today" nothing remains to be done tomorrow.
+_HOW: Final = (
+    r"(?:(?:answer|reply|respond|talk|speak|write|chat)(?: (?:only|just|(?:to |with )?(?:me|us)|back|everything))* (?:only )?(?:in|like|as|without)\b"
+    rf"|(?:keep|make) (?:(?:all|your|the|of) )*{_SPEECH}\b|call me (?!(?:back|later|when|if|at|on|in|from|for|a|an|up)\b)(?=\w)|(?:address|refer to) me as\b"
+    r"|(?:don't|dont|do not|never|no more|no|stop|avoid|skip) (?:use|using|call(?:ing)? me|explain\w*|apologi[sz]\w*|emojis?|jokes?|bullet points|markdown|slang|swear\w*)\b|use (?=\w)"
+    r"|用[^，。！？我你]{1,12}?(?:回答|回复|[回答]我|[跟和]我(?:说|讲|聊|交流)|说话|讲话|交流|聊天|reply|answer|回)|(?:回答|回复|说话|讲话|解释)得?[^，。！？我]{0,4}(?:短|详细|简单|慢|温柔|正式|随意|简洁|点)"
+    r"|(?:叫我|喊我|称呼我)(?![起去来吃做写怎干帮学每叫戴给看别不一])|(?:别|不要)再?(?:用|发|叫我|喊我|称呼我|推荐|解释|道歉))"
+)
+_MANNER: Final = regex(rf"{_LEAD}(?P<wish>{_HOW})", re.IGNORECASE)
+# From a time on anything may be wished that is directed at the assistant.
+_DIRECTED: Final = regex(rf"{_LEAD}(?P<wish>(?!(?:I|we|my|our|he|she|they|it)\b|[我他她])\w)", re.IGNORECASE)
+_ELSE: Final = regex(
+    r"\b(?:what|when|how|that|who|which|where|why|if|because|about|of|than|i|i'm|im|we|my|the)\b|[我]", re.IGNORECASE
+)
+# What may stand behind the time at the end of a clause: a courtesy, or the reason.
+_COURTESY_BEHIND: Final = regex(
+    r"\s*(?:(?:please|pls|plz|thanks|thx|ty|ok(?:ay)?)\s*)*(?:\b(?:i|i'm|im|because|cause|cuz|since)\b.*)?|(?:吧|啊|哦|呗|谢谢|好吗|可以吗|行吗|好不好)*",
+    re.IGNORECASE,
+)
+_FOR_GOOD: Final = any_of(
+    r"\b(?:from (?:now|here|today) on|going forward|henceforth|in (?:the )?future|by default|(?:every|each) ?time|whenever|ever|as a rule|not (?:just|only)|even)\b",
+    r"以后|今后|往后|从今|从现在|每[次天周当]|永远|长期|不[只仅光]",
+)
+_OCCASION: Final = any_of(
+    r"\b(?:for|during|on|throughout) (?:this|my|our|the) (?:\w+ )?(?:trip|holidays?|vacation|journey|visit|stay|flight|conversation|chat|session|lesson|game|answer|reply|question|message)\b|\b(?:just|only) (?:this )?once\b|\b(?:just|only)(?: for)? this (?:once|time|one)\b",
+    r"这一?(?:次|趟)(?:旅[行游]|出差|行程|对话|聊天|会话|回答)|(?:旅[行游]|出差|度假)期间|[就只]这一?次",
+)
