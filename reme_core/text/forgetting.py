@@ -96,13 +96,29 @@ def names_topic(topic: str, text: str) -> bool:
     (True, False)
     >>> names_topic("my back, disc, physio, everything", "Physio is on Mondays")
     True
+    >>> names_topic("my ex, relax and sleep", "I sleep well"), names_topic("my ex, sleep and diet", "My sleep is bad")
+    (False, True)
     >>> names_topic("小指发麻", "右手小指老是麻"), names_topic("老孙借钱", "老孙来过")
     (True, False)
     """
     there = _words(text)
     plain = _LAST_ZH.sub(r"\1、", _BESIDES.sub(" ", simplify(topic)))
-    things = {plain, *(thing for thing in _LIST.split(plain) if len(thing.split()) <= _LISTED)}
+    things = {thing for thing in _LIST.split(plain) if len(thing.split()) <= _LISTED}
+    if _SEVERAL_THINGS.fullmatch(plain.strip()):
+        # In "my ex, relax and sleep" verbs follow: what is to be forgotten has to be a thing where it is told of.
+        things = {thing for thing in things if _OWN.match(thing) or _is_a_thing(thing.strip(), text)}
+    else:
+        things.add(plain)
     return any(_stands_in(_words(thing), there) for thing in things)
+
+
+def _is_a_thing(words: str, text: str) -> bool:
+    """Whether words stand in a text behind "my", "the" and the like, or begin what is said of them: "Phone: 0151"."""
+    plain = re.escape(words)
+    return bool(
+        re.search(rf"(?:\b(?:my|our|your|his|her|their|the|an?|this|that)|'s) (?:\w+(?<!s) )?{plain}\b", text, re.I)
+        or re.search(rf"(?:^|[.!?;]\s*){plain}(?::| is\b| are\b)", text, re.I)
+    )
 
 
 def _stands_in(wanted: set[str], there: set[str]) -> bool:
@@ -164,6 +180,8 @@ _ONE: Final = r"\s*(?!(?:i|we|you|u|it|he|she|they)\b)(?:(?:my|our|the) )?[\w'-]
 _SEVERAL: Final = (
     rf"(?:my|our){_ONE}(?:,{_ONE})+,? (?:and|or){_ONE}(?=\s*(?:$|[.!?;]|,? (?:please|pls|thanks|ok)\b|,? but\b))"
 )
+_SEVERAL_THINGS: Final = regex(_SEVERAL, re.IGNORECASE)
+_OWN: Final = regex(r"\s*(?:my|our|the)\b", re.IGNORECASE)
 # What people work on, and delete something from.
 _TEXT: Final = r"(?:essay|draft|document|doc|code|letter|e-?mail|mail|resume|cv|slides?|speech|article|novel|poem|report|script|spreadsheet|table|list|page|file|repo|text|post)s?"
 _TEXT_ZH: Final = r"(?:(?:文章?|标题|购物车|日[历程]|手机|电脑|相册|邮箱|表格?|列表|名单|清单|草稿|简历|论文|报告|歌单|桌面|网盘|朋友圈|群)[里中上]|结尾|开头|这篇)"

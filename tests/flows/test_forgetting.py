@@ -58,6 +58,13 @@ async def test_all_of_a_list_is_forgotten_and_nothing_else(reme: Engine, said: s
     assert [memory.content for memory in await reme.memories.list("w")] == known[3:]
 
 
+async def test_what_follows_a_thing_to_forget_may_be_what_to_do(reme: Engine) -> None:
+    known = ["I sleep badly.", "I relax in the sauna.", "My ex lives in Bremen."]
+    await reme.memories.add("w", [Memory(kind="observation", subject="user", content=text) for text in known])
+    await say(reme, "Forget my ex, relax and sleep.", session="t")
+    assert {memory.content for memory in await reme.memories.list("w")} == set(known[:2])
+
+
 async def test_what_is_deleted_from_memory_may_be_a_list(reme: Engine) -> None:
     known = ["My salary is 52,000 euros.", "My phone is a Fairphone.", "I have a dog, Rex."]
     await reme.memories.add("w", [Memory(kind="observation", subject="user", content=text) for text in known])
