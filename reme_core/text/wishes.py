@@ -15,6 +15,7 @@ from reme_core.text.chinese import simplify
 from reme_core.text.forgetting import POLITE
 from reme_core.text.regex import regex
 from reme_core.text.wish_times import is_for_once, lasting_forms
+from reme_core.text.wishes_ended import allows_again
 
 
 def is_standing_wish(sentence: str) -> bool:
@@ -30,6 +31,8 @@ def is_standing_wish(sentence: str) -> bool:
     start = simplify(sentence[:_READ])
     if is_for_once(start):
         return False
+    if allows_again(start):
+        return True
     return any(pattern.search(form) for form in (start, *lasting_forms(start)) for pattern in _WISHES)
 
 

@@ -372,6 +372,32 @@ async def test_a_note_has_a_wish_on_the_days_that_it_names(reme: Engine, said: s
         assert bool(found.metadata["profile"]) is (days[0] <= day <= days[1]), day
 
 
+@pytest.mark.parametrize(
+    ("wish", "said", "stand"),
+    [
+        ("never use emojis", "fine, you may use emojis again", 1),
+        ("以后不要用表情", "你可以继续用表情了", 1),
+        ("Call me Bobby from now on.", "sorry no, call me Robbie", 1),
+        ("以后叫我小王", "不对，叫我小黄", 1),
+        ("never use tables", "fine, you may use emojis again", 2),
+        ("Call me Bobby from now on.", "also call me out when I'm wrong", 2),
+        ("Never call me Bobby.", "sorry no, call me Robbie", 2),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_wish_ends_when_it_is_allowed_again_or_another_name_is_given(
+    reme: Engine, wish: str, said: str, stand: int, together: bool
+) -> None:
+    if together:
+        await summarise(reme, turn(wish, "2024-05-08"), turn(said, "2024-05-08"))
+    else:
+        await summarise(reme, turn(wish, "2024-05-08"))
+        await summarise(reme, turn(said, "2024-05-09"))
+    wishes = [memory.content for memory in (await reme.get_profile("w")).instructions]
+    assert (wish in wishes) is (stand == 2)
+    assert "again" not in said or said in wishes
+
+
 async def test_a_wish_that_names_a_past_limit_does_not_end(reme: Engine) -> None:
     await summarise(reme, turn("From now on never suggest films from before 1990."))
     assert [m.valid_until for m in (await reme.get_profile("w")).instructions] == [None]
