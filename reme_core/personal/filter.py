@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import person_of, speech_in
 from reme_core.store.messages import embed_waiting, messages_before, record, unsummarised_messages
+from reme_core.text.commands import wishes_in
 from reme_core.text.fiction import unreal
 from reme_core.text.ids import stable_id, with_ids
 from reme_core.types import Message
@@ -47,8 +48,14 @@ def statements(context: Sequence[Message], waiting: Sequence[Message]) -> tuple[
     together = speech_in([*context, *waiting])
     reasons = unreal(together)
     new = {message.message_id for message in waiting}
-    kept = [m for m in together if m.message_id in new and m.role == "user" and m.message_id not in reasons]
+    kept = [m for m in together if m.message_id in new and m.role == "user" and _may_tell(m, reasons)]
     return kept, [m.message_id for m in context if reasons.get(m.message_id) == "joke"]
+
+
+def _may_tell(message: Message, reasons: Mapping[str, str]) -> bool:
+    # "Could you always answer in French?" asks nothing.
+    reason = reasons.get(message.message_id)
+    return reason is None or (reason == "question" and bool(wishes_in(message.content)))
 
 
 def _input_messages(state: PersonalState) -> list[Message]:

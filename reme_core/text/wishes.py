@@ -15,7 +15,7 @@ from reme_core.text.chinese import simplify
 from reme_core.text.forgetting import POLITE
 from reme_core.text.regex import regex
 from reme_core.text.wish_times import is_for_once, lasting_forms
-from reme_core.text.wishes_ended import allows_again
+from reme_core.text.wishes_ended import takes_back
 
 
 def is_standing_wish(sentence: str) -> bool:
@@ -31,7 +31,7 @@ def is_standing_wish(sentence: str) -> bool:
     start = simplify(sentence[:_READ])
     if is_for_once(start):
         return False
-    if allows_again(start):
+    if takes_back(start):
         return True
     return any(pattern.search(form) for form in (start, *lasting_forms(start)) for pattern in _WISHES)
 
@@ -115,11 +115,12 @@ _ACTS: Final = (
     r"|直接(?:给|说|写|列|回|答)|先(?:给|说|写|列|回|答|讲|指|问)|用(?!不着|完|掉|得))"
 )
 _NOT_ZH: Final = r"(?:别(?!人|的|处|墅|扭|针)|不要|不许|不准|不用|不必)"
-_FROM_NOW_ZH: Final = r"(?:从现在(?:起|开始)|从今天(?:起|开始)|从今(?:以后|往后)|(?:^|[，。！？；：,.!?;:\s]|[你您那但请]|麻烦|拜托|对了|还有|希望)(?:以后|今后|往后|下次(?:开始)?|接下来))"
+_FROM_NOW_ZH: Final = r"(?:从现在(?:起|开始)|从今天(?:起|开始)|从今(?:以后|往后)|(?:^|[，。！？；：,.!?;:\s]|[你您那但请]|麻烦|拜托|对了|还有|希望|记得|记住)(?:以后|今后|往后|下次(?:开始)?|接下来))"
 _OF_SELF: Final = r"(?!再说|[，, ]*(?:[他她]|我们?(?:想|要|会|打算|不|就|也|再|在|可以|可能|都|得)))"
 _CHINESE: Final = (
     # 以后请…, 从现在起数字都保留…, 以后不要…
     rf"{_FROM_NOW_ZH}{_OF_SELF}[^。！？]{{0,24}}?(?:请|\b(?:please|pls|always|never)\b|麻烦|务必|{_NOT_ZH}(?:再)?(?:{_ACTS}|[加写发说提放带])|{_ACTS})",
+    rf"\bfrom now on,? ?(?=[\u4e00-\u9fff]){_OF_SELF}(?!他|她)[^。！？]{{0,24}}?(?:{_NOT_ZH}(?:再)?|{_ACTS})",
     r"[你您]以后(?:写字|说话|讲话|回答|回复|回我|跟我|答)(?![得不])",
     # 请每次…, 麻烦你一直…
     rf"(?:请|麻烦|拜托)(?:你|您)?[^，。！？]{{0,4}}?(?:一直|始终|永远|总是|每次|每周|每天|每个?月|一律|{_NOT_ZH}再)",

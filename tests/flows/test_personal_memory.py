@@ -379,6 +379,9 @@ async def test_a_note_has_a_wish_on_the_days_that_it_names(reme: Engine, said: s
         ("以后不要用表情", "你可以继续用表情了", 1),
         ("Call me Bobby from now on.", "sorry no, call me Robbie", 1),
         ("以后叫我小王", "不对，叫我小黄", 1),
+        ("answer in French from now on", "ok you can answer in English again", 1),
+        ("以后用英文回答", "算了，还是用中文吧", 1),
+        ("from now on answer in French when I ask about Paris", "ok you can answer in English again", 2),
         ("never use tables", "fine, you may use emojis again", 2),
         ("Call me Bobby from now on.", "also call me out when I'm wrong", 2),
         ("Never call me Bobby.", "sorry no, call me Robbie", 2),
@@ -396,6 +399,12 @@ async def test_a_wish_ends_when_it_is_allowed_again_or_another_name_is_given(
     wishes = [memory.content for memory in (await reme.get_profile("w")).instructions]
     assert (wish in wishes) is (stand == 2)
     assert "again" not in said or said in wishes
+
+
+@pytest.mark.parametrize("said", ["Could you always answer in French?", "以后别用markdown ok？"])
+async def test_a_wish_in_the_form_of_a_question_stands(reme: Engine, said: str) -> None:
+    await summarise(reme, turn(said), turn("Should I always answer in French?"))
+    assert [m.content for m in (await reme.get_profile("w")).instructions] == [said]
 
 
 async def test_a_wish_that_names_a_past_limit_does_not_end(reme: Engine) -> None:

@@ -114,6 +114,8 @@ def test_what_only_looks_like_a_command_is_none(said: str) -> None:
         ("以后不用给我讲今天的新闻", None, None),
         ("pls 以后 reply in English, 谢谢", None, None),
         ("以后别用markdown ok？", None, None),
+        ("from now on 用中文回答我", None, None),
+        ("记得以后回答都用繁体", None, None),
     ],
 )
 def test_a_wish_holds_for_the_time_that_it_names(said: str, start: str | None, end: str | None) -> None:
