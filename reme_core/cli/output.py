@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final
 
@@ -181,6 +181,9 @@ def hits_table(found: Sequence[Hit], *, explain: bool) -> Table:
         memory = hit.memory
         text = Text(memory_text(memory))
         again = f", said {hit.alike} times" if hit.alike > 1 else ""
+        # What ends at midnight held until the day before.
+        ends = memory.valid_until and memory.valid_until - timedelta(microseconds=1)
+        again += f", until {day(ends)}" if ends else ""
         text.append(f"\n{'' if talk else memory.kind + ' '}{memory.memory_id}{again}", "dim")
         parts = [
             _factor(value) if leg in factors else bar(value, width=width)

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
@@ -54,6 +55,13 @@ def test_what_is_added_is_recalled_shown_and_deleted(reme: Reme) -> None:
 
 
 @pytest.mark.usefixtures("configured")
+def test_what_has_an_end_is_shown_with_it(reme: Reme) -> None:
+    with ReMe() as memory:
+        ends = datetime(2024, 5, 11, tzinfo=UTC)
+        memory.memories.add("alice", [Memory(content="Answer in French.", valid_until=ends)])
+    assert "until 2024-05-10" in reme("recall", "Which language?", "-w", "alice")
+
+
 def test_people_get_tables_with_reasons(reme: Reme) -> None:
     reme("add", "She drinks her tea green.", "[bold]not markup[/bold]", "-w", "alice")
     out = reme("recall", "What does she drink?", "-w", "alice", "--explain")
