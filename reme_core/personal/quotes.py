@@ -176,7 +176,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
         if piece.command is None or not piece.topic:
             if piece.kind == Kind.INSTRUCTION:
                 drafts = {k: d for k, d in drafts.items() if d.subject != subject or not _is_ended(d, piece.text)}
-                closing += await _ended_wishes(piece, subject, state.workspace_id, deps)
+                closing += await _wishes_to_end(piece, subject, state.workspace_id, deps)
             key = message.message_id, piece.kind
             drafts[key] = _quote(piece, drafts.get(key), subject, deps)
             continue
@@ -202,7 +202,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
     return outcome
 
 
-async def _ended_wishes(piece: Piece, subject: str, workspace: str, deps: Deps) -> list[str]:
+async def _wishes_to_end(piece: Piece, subject: str, workspace: str, deps: Deps) -> list[str]:
     """The ids of the person's standing wishes that another wish of theirs ends."""
     filters = Filters(kinds=[str(Kind.INSTRUCTION)], subject=subject, **piece.message.scope)
     standing = await deps.memories.list(workspace, filters, limit=_WISHES)

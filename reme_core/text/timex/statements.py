@@ -50,7 +50,7 @@ def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str, *
             continue
         # "10 May" was read already as the end of "from 3 to 10 May".
         if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
-            named = _in_direction(_opened(mention, plain), plain, sent_at, timezone, of_wish=of_wish)
+            named = _in_direction(_open_if_told(mention, plain), plain, sent_at, timezone, of_wish=of_wish)
             # 到五月 alone is "until May"; 从三月到五月 is a range.
             until = plain.endswith(("到", "至"), 0, mention.start) and "从" not in plain[: mention.start]
             found.append(When(mention.text, TimeRange(end=named.end) if until else named))
@@ -108,7 +108,7 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
         return None  # no day of the calendar
 
 
-def _opened(mention: TimeMention, text: str) -> TimeMention:
+def _open_if_told(mention: TimeMention, text: str) -> TimeMention:
     """The mention without an end, if the words before it say so: "starting Friday" of "Friday"."""
     begins = search_before(_BEGINS, text, mention.start)
     if begins is None:
