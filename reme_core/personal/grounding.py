@@ -2,6 +2,9 @@
 
 They only guard. A value has to stand in the evidence, or in the question that this answers, as far as names and numbers
 go: by their characters, in any inflection. Words are the model's own; nothing is refused for how it is put.
+
+A wish or a profile, which every conversation is shown, is the person's own: a model can be fooled, so that it calls
+something one is not enough. One sentence of the person, in their own name, has to say it (`is_said`).
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final
 
+from reme_core.text.commands import wishes_in
 from reme_core.text.named import figures_in, letters_of, numbers_in, occurs, proper_names
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import dates_near
@@ -68,7 +72,24 @@ def is_borrowed(text: str, own: str, heard: str) -> bool:
     return len(repeated) >= max(1, _REPEATED * len(words)) and not _words_in(own, repeated)
 
 
-def share(text: str, own: str, heard: str) -> float:
+def is_said(statement: str, said: Sequence[str], heard: str) -> bool:
+    """Whether one sentence has most of the words of a statement that were heard at all.
+
+    Of the words of several sentences almost anything can be put together. Words of the model's own count neither way.
+    """
+    return any(_share(statement, sentence, heard) > _MOST for sentence in said)
+
+
+def nearest_to(statement: str, said: Sequence[str]) -> str:
+    """Of some sentences the one that has most of a statement's words; empty where none has some.
+
+    What tells the assistant something is near enough anyway: it is a wish, if not the one that the model made of it.
+    """
+    best = max(said, key=lambda sentence: _share(statement, sentence, statement), default="")
+    return best if wishes_in(best) or _share(statement, best, statement) > _SOME else ""
+
+
+def _share(text: str, own: str, heard: str) -> float:
     """How many of the words of a text that were heard at all stand in `own`, 0 to 1; 1 where none was heard."""
     repeated = _words_in(heard, set(terms(text)) - _PERSON)
     return len(_words_in(own, repeated)) / len(repeated) if repeated else 1.0
@@ -81,3 +102,5 @@ def _words_in(text: str, words: Set[str]) -> set[str]:
 
 _PERSON: Final = frozenset((*terms("the user"), *terms("用户")))  # whom statements are about
 _REPEATED: Final = 2 / 3  # the share of words heard from which on a statement may be another's
+_MOST: Final = 1 / 2
+_SOME: Final = 1 / 4

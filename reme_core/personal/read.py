@@ -24,7 +24,6 @@ from reme_core.personal.operations import CLOSING, Confirmation, Operation, Read
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.quotes import Piece, pieces_of, pieces_worth_keeping, words_of
 from reme_core.personal.reconcile import Accepted, Reconciliation
-from reme_core.personal.standing import is_said, nearest_to
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
@@ -261,7 +260,7 @@ class _Reader:
         in_person = self._in_person(item)
         if operation.kind == "profile":
             of_self = [s for m in in_person for s in told_of_oneself(m.content, self._question_before(m))]
-            if is_said(operation.value.strip() or item.statement, of_self, self._all_words):
+            if grounding.is_said(operation.value.strip() or item.statement, of_self, self._all_words):
                 return item
         else:
             told = {s: self._question_before(m) for m in in_person for s in wishes_in(m.content)}
@@ -269,9 +268,11 @@ class _Reader:
             corrects = operation.op == "change" and item.memory and item.memory.kind == Kind.INSTRUCTION
             corrected = [s for m in in_person for s in own_sentences(m.content)] if corrects else []
             answers = [f"{asked}\n{sentence}" for sentence, asked in told.items()]
-            if is_said(item.statement, [*answers, *corrected], self._all_words):
+            if grounding.is_said(item.statement, [*answers, *corrected], self._all_words):
                 return item
-            if said := nearest_to(item.statement, [*(s for s, asked in told.items() if not asked), *corrected]):
+            if said := grounding.nearest_to(
+                item.statement, [*(s for s, asked in told.items() if not asked), *corrected]
+            ):
                 return replace(item, statement=said)
         # What stands is not closed by what nobody heeds.
         added = {"op": "add", "memory": 0} if item.memory and item.memory.kind in _HEEDED else {}
