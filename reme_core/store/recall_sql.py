@@ -183,7 +183,9 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
 def _fragments(question: Question, plan: Plan, corpus: Corpus, *, has_own_row: bool) -> tuple[str, ...]:
     legs = ["vector_leg"]
     if not plan.every_posting:
-        legs = ["passing", "vector_leg", *(["looked_up"] if question.vector is not None else [])]
+        narrows = has_own_row or (corpus == "memory" and question.filters.kinds)
+        legs = ["passing" if narrows else "all_pass", "vector_leg"]
+        legs += ["looked_up"] if narrows and question.vector is not None else []
     legs += ["unindexed", "nearest"] if plan.hnsw_dimensions else ["nearest"]
     if question.time:
         legs.append("asked_time")

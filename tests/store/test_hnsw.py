@@ -21,6 +21,7 @@ from reme_core.errors import DatabaseError
 from reme_core.postgres.embedded.server import stop_embedded
 from reme_core.settings import Settings
 from reme_core.store import recall_sql
+from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw
 from reme_core.store.relevance import Question
 from tests.conftest import CITUS_URL
@@ -154,12 +155,13 @@ async def test_many_that_are_added_at_once_join_the_index_later_and_are_found_be
         assert not await hnsw.ensure(reme.database, "w", exact_below=100)
 
 
-async def test_where_all_are_in_the_index_no_recall_reads_others(settings: Settings) -> None:
+@pytest.mark.parametrize("kinds", [[], ["custom"]])
+async def test_where_all_are_in_the_index_no_recall_reads_others(settings: Settings, kinds: list[str]) -> None:
     async with Engine(settings) as reme:
         await fill(reme, 3_000)
         assert await hnsw.ensure(reme.database, "w", exact_below=100)
         vector = np.random.default_rng(0).normal(size=384)
-        question = Question("w", "a sentence", vector, reme._workspace_models.default.name, 10)
+        question = Question("w", "a sentence", vector, reme._workspace_models.default.name, 10, Filters(kinds=kinds))
         way = recall_sql.Plan(hnsw_dimensions=384, every_posting=False)
         statement, values = recall_sql.prepare(question, way)
         found = await reme.database.fetch(
@@ -167,7 +169,8 @@ async def test_where_all_are_in_the_index_no_recall_reads_others(settings: Setti
         )
         plan = "\n".join(row[0] for row in found)
     of_vectors = re.findall(r"(.* Scan .*on embedding\S* .*)\n", plan)
-    assert len(of_vectors) == 4  # the index, few that pass, what is not in the index, and the matches by words
+    # The index, with a filter few that pass, what is not in the index, and the matches by words.
+    assert len(of_vectors) == 3 + bool(kinds)
     read = [float(rows) for line in of_vectors for rows in re.findall(r"actual.* rows=([\d.]+)", line)]
     assert max(read) < 500
 

@@ -1,6 +1,7 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
---     vector_leg, with its_row where a filter needs it, after passing and with looked_up and unindexed in a large one, nearest,
+--     vector_leg, with its_row where a filter needs it; in a large workspace after passing | all_pass, and with looked_up and
+--     unindexed; then nearest,
 --     where the query asks about a time: asked_time, with session_times where it counts conversations, and for messages time_leg,
 --     then held, asked, matched | matched_whole, lexical_leg, own_row where a filter needs it, deepest, candidate,
 --     background, convex | rrf,
@@ -20,6 +21,10 @@ passing as materialized (
     limit ${few} + 1
 ),
 known_few as materialized (select count(*) <= ${few} as are_few from passing),
+
+-- name: all_pass
+passing as materialized (select null::bigint as document_id where false),
+known_few as materialized (select false as are_few),
 
 -- name: vector_leg
 -- What is nearest to the centred query (store/query.py); of these few also the cosine to the query as it is.
