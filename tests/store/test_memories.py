@@ -367,8 +367,11 @@ async def test_everything_explains_itself(words: Engine) -> None:
     assert bare == []
 
 
-async def test_the_newest_are_listed_without_sorting_all(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    await reme.memories.add("w", [f"fact {n}" for n in range(2_000)], embeddings=np.ones((2_000, 384), np.float32))
+async def test_the_newest_are_listed_without_a_look_at_all(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = np.ones((2_000, 384), np.float32)
+    await reme.memories.add("w", [f"fact {n}" for n in range(2_000)], embeddings=vectors)
+    wishes = [Memory(kind=Kind.INSTRUCTION, content=f"wish {n}") for n in range(2_000)]
+    await reme.memories.add("others", wishes, embeddings=vectors)
     async with reme.database.owner_connection() as connection:
         await connection.execute("analyze reme.memory")
     asked: list[tuple[Any, ...]] = []
@@ -378,10 +381,17 @@ async def test_the_newest_are_listed_without_sorting_all(reme: Engine, monkeypat
         asked.append(args)
         return await fetch(*args)
 
+    async def plan_of(filters: Filters) -> tuple[list[str], str]:
+        asked.clear()
+        listed = await reme.memories.list("w", filters, limit=3)
+        workspace, statement, values = asked[0]
+        return [memory.content for memory in listed], str(await fetch(workspace, f"explain {statement}", values))
+
     monkeypatch.setattr(reme.database, "fetch", note)
-    newest = await reme.memories.list("w", limit=3)
-    assert [memory.content for memory in newest] == ["fact 1999", "fact 1998", "fact 1997"]
-    workspace, statement, values = asked[0]
-    plan = str(await fetch(workspace, f"explain {statement}", values))
+    newest, plan = await plan_of(Filters())
+    assert newest == ["fact 1999", "fact 1998", "fact 1997"]
     assert "memory_document" in plan
     assert "Sort" not in plan
+    newest, plan = await plan_of(Filters(kinds=[str(Kind.INSTRUCTION)]))  # the planner takes them to be common
+    assert newest == []
+    assert "memory_document" not in plan
