@@ -132,9 +132,11 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
         near = ["false"]  # the vector leg finds nothing
     by_key = "its_row_by_key" if plan.hnsw_dimensions else "its_row"
     its_row = _compose((by_key,), corpus=corpus, on_row=" and ".join(on_row)) if on_row else ""
-    on_passing = filters.on_message() if corpus == "message" else filters.on_memory()
-    # By these the planner knows that it may use the indexes of those who have a name.
-    names = [f"m.{name} <> ''" for name in ("author", *SCOPES) if getattr(filters, name)]
+    on_passing: list[str] = []
+    if not plan.every_posting:
+        on_passing = filters.on_message() if corpus == "message" else filters.on_memory()
+        # By these the planner knows that it may use the indexes of those who have a name.
+        on_passing += [f"m.{name} <> ''" for name in ("author", *SCOPES) if getattr(filters, name)]
     statement = "with " + _compose(
         _fragments(question, plan, corpus, has_own_row=bool(on_row)),
         corpus=corpus,
@@ -159,7 +161,7 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
         near="near" if question.time and corpus == "message" else "vector_leg",
         segment="p.documents, p.impacts" if plan.every_posting else "p.ctid as segment, p.best_impact",
         few=_FEW,
-        on_passing=" and ".join([*on_passing, *names]) or "true",
+        on_passing=" and ".join(on_passing) or "true",
         its_row=its_row,
         on_row=" and ".join(on_row) or "true",
         on_vector=" and ".join([*near, "e.hnsw"] if plan.hnsw_dimensions else near),
