@@ -182,7 +182,7 @@ class Memories:
     async def list(
         self, workspace: str, filters: Filters | None = None, *, limit: int = 100, offset: int = 0
     ) -> builtins.list[Memory]:
-        """Memories that pass the filters, newest first, with their sources.
+        """Memories that pass the filters, those that were stored last first, with their sources.
 
         Raises:
             InputError: `limit` or `offset` is negative.
