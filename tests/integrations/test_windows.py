@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from agentscope.agent import Agent
 from agentscope.message import UserMsg
-from agentscope.permission import PermissionBehavior, PermissionDecision
-from agentscope.tool import FunctionTool as AgentScopeTool
 from agentscope.tool import Toolkit
 from autogen_agentchat.agents import AssistantAgent
 from langchain.agents import create_agent
@@ -26,7 +24,7 @@ from reme_llamaindex import ReMeMemory as LlamaIndexMemory
 from reme_core import AsyncReMe
 from reme_core.prompts.budget import most_tokens
 from reme_core.testing import ScriptedModel
-from tests.integrations.agentscope_driver import FakeModel
+from tests.integrations.agentscope_driver import AllowedTool, FakeModel
 from tests.integrations.autogen_driver import FakeClient
 from tests.integrations.langchain_driver import ScriptedChat
 from tests.integrations.llamaindex_driver import ScriptedLLM
@@ -43,11 +41,6 @@ def read_log(job: int) -> str:
 def read_rows() -> list[dict[str, Any]]:
     """Read the rows of a log, in a part of its own, as some servers of tools give them."""
     return [{"type": "json", "json": [f"row {number} gave {number * 37}" for number in range(ROWS)]}]
-
-
-class Allowed(AgentScopeTool):
-    async def check_permissions(self, *args: Any, **kwargs: Any) -> PermissionDecision:
-        return PermissionDecision(behavior=PermissionBehavior.ALLOW, message="only a log")
 
 
 def check(prompt: list[Any]) -> None:
@@ -134,7 +127,7 @@ async def test_autogen(reme: AsyncReMe, how: str) -> None:
 async def test_agentscope(reme: AsyncReMe) -> None:
     model = ScriptedModel()
     async with ReMeMiddleware2(client=reme, workspace_id="alice", window=WINDOW, kinds=()) as memory:
-        toolkit = Toolkit(tools=[Allowed(read_log)])
+        toolkit = Toolkit(tools=[AllowedTool(read_log)])
         agent = Agent("a", "You read logs.", FakeModel(model), toolkit=toolkit, middlewares=[memory])
 
         async def say(text: str) -> str:

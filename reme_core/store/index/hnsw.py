@@ -48,7 +48,7 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
         return False
     model, dimensions, unindexed_from = due[0]
     if unindexed_from is not None:
-        await _join(database, workspace, model, after=unindexed_from - 1, batch=INSERTED, catching_up=True)
+        await _join(database, workspace, model, after=unindexed_from - 1, batch=INSERTED)
         return True
     await prepare(database, workspace, model, dimensions)
     # Rows that were written since `prepare` are outside of the index; under the write lock, no more can come.
@@ -83,20 +83,14 @@ async def left_behind(database: Database) -> list[str]:
     return [workspace for (workspace,) in await database.execute_anywhere(_SQL["left_behind"], {})]
 
 
-async def _join(
-    database: Database, workspace: str, model: str, *, after: int, batch: int, catching_up: bool = False
-) -> int:
-    """Let the vectors of the documents after this one join the index, until few are left; returns the last document.
-
-    With `catching_up`, each transaction notes from which document on vectors still are outside.
-    """
+async def _join(database: Database, workspace: str, model: str, *, after: int, batch: int) -> int:
+    """Let the vectors of the documents after this one join the index, until few are left; returns the last document."""
     while True:
         values = {"workspace": workspace, "model": model, "after": after, "limit": batch}
         # Under the write lock: else this statement and a writer's could wait for each other's rows.
         async with database.write_transaction(workspace) as conn:
             ((found, last),) = await (await conn.execute(_SQL["join_batch"], values)).fetchall()
-            if catching_up:
-                await conn.execute(_SQL["advance"], values | {"next": None if found < batch else last + 1})
+            await conn.execute(_SQL["advance"], values | {"next": None if found < batch else last + 1})
         after = after if last is None else last
         if found < batch:
             return after  # `switch_to_index` takes the few that others write meanwhile; here this might never end

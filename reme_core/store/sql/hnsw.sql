@@ -15,7 +15,9 @@ select workspace_id from reme.workspace where unindexed_from is not null
 update reme.workspace set unindexed_from = least(unindexed_from, %(first)s) where workspace_id = %(workspace)s
 
 -- name: advance
-update reme.workspace set unindexed_from = %(next)s::bigint where workspace_id = %(workspace)s and embedding_model = %(model)s
+-- If vectors were left for later, those from the next document on still are outside.
+update reme.workspace set unindexed_from = %(next)s::bigint
+where workspace_id = %(workspace)s and embedding_model = %(model)s and unindexed_from is not null
 
 -- name: join_batch
 -- The rows are named by a range and not by a join: before the first ANALYZE, the planner would compare each with each.
