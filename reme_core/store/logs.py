@@ -33,8 +33,9 @@ Row = dict[str, Any]
 _SQL = load("log.sql")
 # A recall does not wait for its log entry, which would take as long as the recall.
 _PAUSE_SECONDS = 0.5  # for which entries gather before they are written
-_BATCH = 500  # entries that one transaction writes
-_LOGGED_PARTS = {"vector", "lexical", "time", "type", "final"}
+_BATCH = 100  # entries that one transaction writes: to put together many more would hold up the event loop
+_LOGGED = {"workspace_id", "retrieval_id", "query", "relevance", "degraded"}
+_LOGGED_PARTS = ("vector", "lexical", "time", "type", "final")
 _MOST_WAITING = 10_000  # entries kept while the database is away; beyond that, the oldest are dropped
 
 _workspace: ContextVar[str] = ContextVar("reme_workspace", default="")
@@ -91,7 +92,7 @@ class LogWriter:
             "milliseconds": milliseconds,
         }
         # The row is made later, when it is written: here a caller is waiting for the answer.
-        self._put(recollection.workspace_id, "insert_retrievals", lambda: _entry(recollection, found) | asked)
+        self._put(recollection.workspace_id, "insert_retrievals", lambda: _entry(recollection, found, asked))
 
     def log_standing(self, workspace: str, query: str, memories: Sequence[Memory], *, session_id: str) -> Recollection:
         """Note the standing memories, which a note gives for any query, as a recall of its own; returns that recall."""
@@ -125,7 +126,7 @@ class LogWriter:
             listener.count_call(workspace, call)
         told = redact({"raw": call.raw, "error": call.error}, self._database.settings.redact)
         entry = asdict(call) | told | {"workspace_id": workspace, "called_at": present().isoformat()}
-        self._put(workspace, "insert_model_calls", lambda: entry)
+        self._put(workspace, "insert_model_calls", lambda: _plain(entry))
 
     def _put(self, workspace: str, statement: str, row: Callable[[], Row]) -> None:
         self._waiting.append((workspace, statement, row))
@@ -168,8 +169,7 @@ class LogWriter:
                     cursor = await conn.execute(_SQL["lock_log"], {"workspaces": workspaces})
                     locked.update(workspace for (workspace,) in await cursor.fetchall())
                     batch = [entry for entry in batch if entry[0] not in locked]
-                    # One text that Postgres cannot store would keep the whole batch from being written.
-                    values = {"workspaces": workspaces, "rows": Jsonb(plain_json([row() for _, _, row in batch]))}
+                    values = {"workspaces": workspaces, "rows": Jsonb([row() for _, _, row in batch])}
                     await conn.execute(_SQL[statement], values)
                 written = set(map(id, batch))
                 waiting = [entry for entry in waiting if id(entry) not in written]
@@ -190,20 +190,22 @@ class LogWriter:
                 log.warning("%d log entries were lost at the end: %s", len(self._waiting), why)
 
 
-def _entry(recollection: Recollection, found: Sequence[Hit]) -> Row:
-    return {
-        "workspace_id": recollection.workspace_id,
-        "retrieval_id": recollection.retrieval_id,
-        "query": recollection.query,
-        "relevance": recollection.relevance,
-        "degraded": recollection.degraded,
+def _plain(row: Row) -> Row:
+    # One text that Postgres cannot store would keep the whole batch from being written.
+    return {name: plain_json(value) for name, value in row.items()}
+
+
+def _entry(recollection: Recollection, found: Sequence[Hit], asked: Row) -> Row:
+    told = asked | recollection.model_dump(include=_LOGGED)
+    return _plain(told) | {
+        # These come from the database, and are most of an entry: looking through them would take as long as the rest.
         "hits": [
             {
                 "rank": hit.rank,
                 "memory_id": hit.memory.memory_id,
                 "kind": str(hit.memory.kind),
                 "relevance": hit.relevance,
-                **hit.parts.model_dump(include=_LOGGED_PARTS),
+                **{name: getattr(hit.parts, name) for name in _LOGGED_PARTS},
             }
             for hit in found
         ],
