@@ -6,6 +6,7 @@ dated statements about the same thing together, and judges.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +82,8 @@ async def keep_quotes(
     Raises:
         ConflictError: Others changed the workspace again and again.
     """
-    told, taken_back = statements(state.context, state.waiting)
+    # Here and below, texts are read in a thread: each takes milliseconds, and the event loop has to serve others.
+    told, taken_back = await asyncio.to_thread(statements, state.context, state.waiting)
     spoken = speech_in([*state.context, *state.waiting])
     state.report["heard"] = len(told)
     kept = await pieces_worth_keeping(state.workspace_id, told, spoken, deps, threshold=threshold, short=short)
@@ -149,7 +151,7 @@ async def pieces_worth_keeping(
     short: float = KEEP_SHORT_FROM,
 ) -> list[Piece]:
     """The pieces of what people told that are commands or worth keeping; `spoken` is the conversation around them."""
-    pieces = [p for m in told for p in pieces_of(m, message_before(m, spoken))]
+    pieces = await asyncio.to_thread(lambda: [p for m in told for p in pieces_of(m, message_before(m, spoken))])
     if not pieces:
         return []
     shown = [p.message.model_copy(update={"content": p.text}) for p in pieces]
@@ -160,7 +162,7 @@ async def pieces_worth_keeping(
         vectors = await embedder.embed([text_to_embed(m, b) for m, b in zip(shown, asked, strict=True)], "passage")
     turns = Counter(message.session_id for message in spoken if message.role == "user")
     least = [short if turns[p.message.session_id] == 1 or is_short(p.text) else threshold for p in pieces]
-    judged = zip(pieces, worth(shown, asked, vectors), least, strict=True)
+    judged = zip(pieces, await asyncio.to_thread(worth, shown, asked, vectors), least, strict=True)
     return [p for p, probability, bar in judged if p.command or probability >= bar]
 
 
@@ -178,7 +180,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
                 drafts = {k: d for k, d in drafts.items() if d.subject != subject or not _is_ended(d, piece.text)}
                 closing += await _wishes_to_end(piece, subject, state.workspace_id, deps)
             key = message.message_id, piece.kind
-            drafts[key] = _quote(piece, drafts.get(key), subject, deps)
+            drafts[key] = await asyncio.to_thread(_quote, piece, drafts.get(key), subject, deps)
             continue
         drafts = {k: d for k, d in drafts.items() if d.subject != subject or not names_topic(piece.topic, d.content)}
         found = await memories_to_forget(piece.command, message, state, deps)
@@ -206,7 +208,8 @@ async def _wishes_to_end(piece: Piece, subject: str, workspace: str, deps: Deps)
     """The ids of the person's standing wishes that another wish of theirs ends."""
     filters = Filters(kinds=[str(Kind.INSTRUCTION)], subject=subject, **piece.message.scope)
     standing = await deps.memories.list(workspace, filters, limit=_WISHES)
-    return [memory.memory_id for memory in standing if _is_ended(memory, piece.text)]
+    ended = await asyncio.to_thread(lambda: [memory for memory in standing if _is_ended(memory, piece.text)])
+    return [memory.memory_id for memory in ended]
 
 
 def _is_ended(memory: Memory, said: str) -> bool:

@@ -6,6 +6,7 @@ is done as it says, in one change with the messages marked as summarised.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, questions_of, speech_in
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
-from reme_core.text.commands import wishes_in
+from reme_core.text.commands import Command, wishes_in
 from reme_core.text.fiction import own_words, unreal
 from reme_core.text.likeness import is_told, part_told
 from reme_core.text.voice import own_sentences, told_of_oneself
@@ -105,8 +106,7 @@ class _Reader:
         made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone)
         for item in accepted:
             made.take(item)
-        meant = [m for m in self.window.people if m.message_id not in self._unreal]
-        commands = [(p.command, p.message) for m in meant for p in pieces_of(m, None) if p.command and p.topic]
+        commands = await asyncio.to_thread(self._topics)
         for command, message in commands:
             made.forget(command, message, await memories_to_forget(command, message, self.state, self.deps))
         outcome = made.outcome([m for m in quotes if m.metadata.get("mode") == QUOTED])
@@ -117,14 +117,28 @@ class _Reader:
         ]
         return outcome
 
+    def _topics(self) -> list[tuple[Command, Message]]:
+        """What people ask to forget or to erase, with the messages that ask it."""
+        meant = [m for m in self.window.people if m.message_id not in self._unreal]
+        return [(p.command, p.message) for m in meant for p in pieces_of(m, None) if p.command and p.topic]
+
     async def _operations(self) -> tuple[list[Accepted], list[tuple[Operation, str]]]:
         """The model's operations that the guards let through, and the others with the reasons."""
         remembered = await self._recall_nearby()
+        answered = await self._ask(remembered)
+        # Reading takes milliseconds a message, and meanwhile the event loop serves others.
+        accepted, refused, unread = await asyncio.to_thread(self._judge, answered, remembered)
+        return accepted + await self._quotes(unread, accepted), refused
+
+    def _judge(
+        self, answered: Sequence[Operation], remembered: Sequence[Memory]
+    ) -> tuple[list[Accepted], list[tuple[Operation, str]], list[Message]]:
+        """The operations that the guards let through, the others with the reasons, and messages left to be read."""
         accepted: list[Accepted] = []
         refused: list[tuple[Operation, str]] = []
         # What a small model passes over may be worth keeping. Any model may spell out "uni", which nobody did.
-        unread = self.window.people if self.small else []
-        for operation in await self._ask(remembered):
+        unread = list(self.window.people) if self.small else []
+        for operation in answered:
             people = [m for m in self.window.evidence(operation.evidence) if m.role == "user"]
             stated = operation.statement.strip() or operation.value.strip()
             # A model may give a number that there is not.
@@ -133,7 +147,7 @@ class _Reader:
             if reason := self._refusal(item):
                 refused.append((operation, reason))
                 spelt_out = people if reason == grounding.VALUE and not self.small else []
-                unread = [*unread, *(m.model_copy(update={"content": part_told(m.content, stated)}) for m in spelt_out)]
+                unread += [m.model_copy(update={"content": part_told(m.content, stated)}) for m in spelt_out]
                 continue
             item = self._heed_only_own(item)
             if operation.op in ("add", "change") and self._says_more(item, remembered):
@@ -142,11 +156,12 @@ class _Reader:
                     refused.append((operation, grounding.STATEMENT))
                     item = replace(item, statement=self._word_for_word(item))
             accepted.append(item)
-        return accepted + await self._quotes(unread, accepted), refused
+        return accepted, refused, unread
 
     async def _quotes(self, messages: Sequence[Message], accepted: Sequence[Accepted]) -> list[Accepted]:
         """What of some messages is worth keeping without a model and stands in no statement: word for word."""
-        real = {message.message_id for message in statements(self.window.context, self.window.new)[0]}
+        stating, _ = await asyncio.to_thread(statements, self.window.context, self.window.new)
+        real = {message.message_id for message in stating}
         told = [message for message in messages if message.message_id in real]
         kept: list[Accepted] = []
         for piece in await pieces_worth_keeping(self.state.workspace_id, told, self._conversation, self.deps):

@@ -1,12 +1,17 @@
-"""The ops are imported while a client opens, in a thread: the event loop goes on, then and at the first flow."""
+"""The event loop goes on: while a client opens and imports the ops, at the first flow, and while texts are read."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+import time
 
 import pytest
+
+from reme_core.engine import Engine
+from reme_core.settings import Settings
+from reme_core.types import Message
 
 _PROGRAM = """
 import asyncio, json, sys, time
@@ -49,3 +54,23 @@ async def test_the_event_loop_goes_on_while_a_client_opens_and_its_first_flow_ru
         if worked < 0.05 and late < 0.1:
             return
     pytest.fail(f"seconds that the loop worked at a stretch, and that it was late: {best}")
+
+
+async def test_the_event_loop_goes_on_while_a_conversation_is_read(settings: Settings) -> None:
+    told = "From now on, call me Bo{0}. Last Friday my sister moved to flat {0} in Lisbon, where she keeps {0} bees."
+    worked = []
+
+    async def beat() -> None:
+        while True:
+            processor = time.thread_time()
+            await asyncio.sleep(0.002)
+            worked.append(time.thread_time() - processor)
+
+    settings.worker.embedded = False
+    async with Engine(settings) as reme:
+        await reme.record("w", [Message(content=told.format(n), session_id="s") for n in range(60)], wait=True)
+        heart = asyncio.create_task(beat())
+        await reme.summarise("w")
+        heart.cancel()
+        assert len(await reme.memories.list("w", limit=100)) > 30
+    assert max(worked) < 0.15  # seconds; it was .8, and now is a hundredth
