@@ -257,7 +257,8 @@ class Engine:
         """Store what was said, durably; a message whose id is stored already is skipped.
 
         A stored id with other words, in the same session, is an edited message: recall finds the new words, and the
-        metadata keeps the old ones (`former`). A memory that is the old words, word for word, expires.
+        metadata keeps the old ones (`former`) unless the new ones begin with them. A memory that is the old words, word
+        for word, expires.
 
         When it returns, the messages are committed and their words can be found. Their vectors follow in the
         background, or before it returns with `wait`. A queued job makes memories of the conversation when it pauses

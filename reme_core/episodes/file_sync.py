@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable
 from typing import Any, Final
+
+from psycopg import AsyncConnection
 
 from reme_core.episodes import store
 from reme_core.episodes.file import AgentMemory, Origin, TracedMemory, check_memory, check_storable, empty_memory
@@ -23,7 +24,8 @@ _ALL: Final = 2**31 - 1  # as a limit: no limit
 async def as_memory(database: Database, workspace: str, *, bounded: bool = False) -> TracedMemory:
     """The memory of a workspace in the format of the helper's file; see `Episodes.as_memory`."""
     values = {"workspace": workspace, "limit": MAX_LOG if bounded else _ALL}
-    stored = await _read(lambda name: database.fetch(workspace, _SQL[name], values))
+    async with database.transaction(workspace) as conn:
+        stored = await _read(conn, values)
     memory = TracedMemory(stored.memory)
     if bounded:
         memory["global_rules"] = memory["global_rules"][-MAX_GLOBAL_RULES:]
@@ -48,11 +50,7 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
     values = {"workspace": workspace, "limit": _ALL}
     async with database.transaction(workspace) as conn:
         await store.lock_progress(conn, workspace)
-
-        async def fetch(name: str) -> list[Any]:
-            return await (await conn.execute(_SQL[name], values)).fetchall()
-
-        stored = await _read(fetch)
+        stored = await _read(conn, values)
         # An empty workspace takes any memory, also one that came from another database.
         if origin is None or origin.workspace != workspace or stored.memory == empty_memory():
             origin = _as_if_loaded(workspace, mine, stored)
@@ -64,8 +62,12 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
     return edits.added
 
 
-async def _read(fetch: Callable[[str], Awaitable[list[Any]]]) -> StoredMemory:
-    """Read a workspace; `fetch` gives the rows of a statement."""
+async def _read(conn: AsyncConnection[Any], values: dict[str, Any]) -> StoredMemory:
+    """Read a workspace; no episode is recorded meanwhile."""
+
+    async def fetch(name: str) -> list[Any]:
+        return await (await conn.execute(_SQL[name], values)).fetchall()
+
     memory = empty_memory()
     progress = await fetch("progress")
     if not progress:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, Literal, TypeVar
 
@@ -148,7 +148,9 @@ def check(memories: Sequence[Memory]) -> None:
             raise InputError(f"{name} has no text; give it a content")
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
-        if memory.valid_from and memory.valid_until and memory.valid_until < memory.valid_from:
+        begins, ends = memory.valid_from, memory.valid_until
+        # In UTC: else what the clocks of one zone show is compared, also in the night in which they are set back.
+        if begins and ends and ends.astimezone(UTC) < begins.astimezone(UTC):
             span = f"valid_until of {name} ({memory.valid_until}) is before its valid_from ({memory.valid_from})"
             raise InputError(f"{span}; swap them")
         rows.check_texts(name, memory, _TEXTS)

@@ -182,7 +182,7 @@ def _count_terms(turns: Iterable[_Turn]) -> dict[int, Counter[str]]:
 async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Message]) -> None:
     words = {message.message_id: message.content for message in edited}
     calls = {m.message_id: m.model_dump(mode="json", include={"tool_calls"})["tool_calls"] for m in edited}
-    values = {"workspace": workspace, "ids": list(words), "tool_calls": Jsonb(calls)}
+    values = {"workspace": workspace, "ids": list(words), "words": Jsonb(words), "tool_calls": Jsonb(calls)}
     async with conn.pipeline():
         for statement in ("keep_former_words", "end_quotes", "drop_edited_evidence"):
             await conn.execute(_SQL[statement], values)

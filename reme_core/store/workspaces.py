@@ -42,6 +42,8 @@ _NOT_COPIED: Final = {
     "workspace",  # the copy gets its own row by `copy_workspace`
     "retrieval", "retrieval_hit", "model_call", "job_error",  # logs of what was done with the original
 }  # fmt: skip
+_COUNTED: Final = {"corpus_statistic", "episode_progress"}
+"""Tables whose rows count what others hold, and stay when that has gone."""
 _WITHOUT_WORKSPACE_KEY: Final = ("embedding", "posting", "corpus_statistic", "model_call", "job_error")
 """Tables without a foreign key to the workspace: deleting the workspace leaves their rows."""
 
@@ -166,13 +168,14 @@ class Workspaces:
             InputError: The file cannot be written.
         """
         path = library_path(path, workspace)
-        async with self._database.transaction(workspace) as conn:
-            await _require_workspace(conn, workspace)
-            with replacement_of(path) as file:
+        with replacement_of(path) as file:
+            async with self._database.transaction(workspace) as conn:
+                await _require_workspace(conn, workspace)
                 written = await _dump(conn, workspace, file)
-                # This may take long, so not in the event loop; the end of the block then has nothing left to wait for.
-                await anyio.to_thread.run_sync(flush_to_disk, file)
-                return written
+            # A slow disk takes longer than a transaction may idle, and than the event loop may stand still. After this,
+            # the end of the block has nothing left to wait for.
+            await anyio.to_thread.run_sync(flush_to_disk, file)
+            return written
 
     async def copy(self, source: str, target: str, *, replace: bool = False) -> int:
         """Make `target` a copy of `source`, inside the database and without embedding anything.
@@ -200,10 +203,9 @@ class Workspaces:
             for name in sorted((source, target)):
                 await conn.execute(WRITE_LOCK, [name])
             await _require_workspace(conn, source)
-            if await _is_true(conn, "has_content", target):
-                if not replace:
-                    raise ConflictError(f"workspace '{target}' is not empty; clear it first, or replace it")
-                await _clear(conn, target)
+            if not replace and await _has_content(conn, target):
+                raise ConflictError(f"workspace '{target}' is not empty; clear it first, or replace it")
+            await _clear(conn, target)  # also of a workspace without content, such as its statistics and its log
             copied = await _copy(conn, source, target)
             await self._on_copy(conn, target)
         self._workspace_models.forget(target)
@@ -313,6 +315,16 @@ async def _is_true(conn: AsyncConnection[Any], statement: str, workspace: str) -
 async def _require_workspace(conn: AsyncConnection[Any], workspace: str) -> None:
     if not await _is_true(conn, "exists", workspace):
         raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists those there are")
+
+
+async def _has_content(conn: AsyncConnection[Any], workspace: str) -> bool:
+    for table, _ in await (await conn.execute(_SQL["tables"])).fetchall():
+        if table in _NOT_COPIED or table in _COUNTED:
+            continue
+        held = sql.SQL("select from reme.{} where workspace_id = %(workspace)s limit 1").format(sql.Identifier(table))
+        if await (await conn.execute(held, {"workspace": workspace})).fetchone() is not None:
+            return True
+    return False
 
 
 async def _clear(conn: AsyncConnection[Any], workspace: str) -> int:

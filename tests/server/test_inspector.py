@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from reme_core.server import inspector
 from reme_core.server.auth import ApiKeys
 from reme_core.server.inspector.look import difference
 from reme_core.server.inspector.page import day_of
+from reme_core.server.inspector.pages import _end_of
 
 FOLDER = Path(inspector.__file__).parent
 PAGES = [
@@ -132,6 +134,12 @@ async def test_a_day_at_the_edge_of_the_calendar_is_a_day(
     await remember(reme, "a", "She likes tea.")
     page = await client.get(f"/inspector/{address}")
     assert page.status_code == 200 and "</h1>" in page.text
+
+
+def test_a_day_is_asked_about_with_its_end_and_a_moment_as_it_is() -> None:
+    assert _end_of("2024-05-31") == datetime(2024, 5, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    assert _end_of("2024-05-31T18:00") == datetime(2024, 5, 31, 18, tzinfo=UTC)
+    assert _end_of("") is None
 
 
 def test_a_moment_with_an_offset_keeps_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 from collections.abc import Callable
@@ -214,6 +215,24 @@ async def test_an_edit_keeps_what_others_recorded_meanwhile(settings: Settings) 
         assert {card["mistake_type"] for card in after["mistake_cards"][:1]} == {"new"}
         assert after["mistake_cards"][1:] == memory["mistake_cards"]
         assert after["episode_log"][0]["summary"] == "edited" and len(after["episode_log"]) == 31
+
+
+async def test_a_memory_that_is_read_beside_a_writer_is_of_one_moment(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+
+        async def record() -> None:
+            for number in range(40):
+                await reme.episodes.record("w", Episode(task_id="t", score=0.9, summary=f"attempt {number}"))
+
+        writing = asyncio.create_task(record())
+        seen = []
+        while not writing.done():
+            memory = await reme.episodes.as_memory("w")
+            seen.append(
+                (memory["total_episodes"], len(memory["score_history"].get("t", [])), len(memory["episode_log"]))
+            )
+        await writing
+    assert len(seen) > 3 and all(len(set(counts)) == 1 for counts in seen)
 
 
 async def test_an_empty_workspace_takes_a_memory_that_came_from_elsewhere(settings: Settings) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -178,6 +179,15 @@ async def test_a_time_of_validity_that_ends_before_it_begins_is_refused_with_the
     with pytest.raises(InputError, match=told):
         await words.memories.update("w", "m", valid_until=ended)
     assert (await words.memories.get("w", "m")).valid_until is None
+
+
+async def test_a_time_of_validity_is_compared_as_time_also_where_clocks_are_set_back(words: Engine) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    begun, ended = (datetime(2025, 10, 26, 2, 30, tzinfo=berlin), datetime(2025, 10, 26, 2, 10, tzinfo=berlin, fold=1))
+    (held,) = await words.memories.add("w", Memory(content="at the bar", valid_from=begun, valid_until=ended))
+    assert held.valid_until == ended.astimezone(UTC)
+    with pytest.raises(InputError, match="swap them"):
+        await words.memories.add("w", Memory(content="at the bar again", valid_from=ended, valid_until=begun))
 
 
 async def test_what_may_not_be_changed_or_is_not_there_is_refused(words: Engine) -> None:

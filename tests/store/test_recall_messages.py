@@ -106,14 +106,22 @@ async def test_the_same_message_is_taken_in_once_and_keeps_its_place(reme: Engin
     assert await reme.record("w", [second, first]) == []
     elsewhere = first.model_copy(update={"content": "something else", "session_id": "t"})
     assert await reme.record("w", [elsewhere]) == []  # an id counts within its conversation
-    edited = first.model_copy(update={"content": "one and a half"})
+    edited = first.model_copy(update={"content": "nearly one and a half"})
     assert await reme.record("w", [edited, second]) == [edited]
     stored = await reme.database.fetch(
         "w", "select position, content, metadata -> 'former' -> 0 ->> 'content' from reme.message order by position"
     )
-    assert stored == [(1, "one and a half", "one"), (2, "two", None)]
-    assert (await reme.recall("w", "half", kind="conversation")).hits[0].content == "one and a half"
+    assert stored == [(1, "nearly one and a half", "one"), (2, "two", None)]
+    assert (await reme.recall("w", "half", kind="conversation")).hits[0].content == "nearly one and a half"
     assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
+
+
+async def test_an_answer_that_is_recorded_while_it_grows_keeps_no_earlier_state(reme: Engine) -> None:
+    (first,) = turns(("Ann", "The"))
+    for text in ("The", "The bus", "The bus leaves at six.", "No, at seven."):
+        await reme.record("w", first.model_copy(update={"content": text}))
+    ((former,),) = await reme.database.fetch("w", "select metadata -> 'former' from reme.message")
+    assert [state["content"] for state in former] == ["The bus leaves at six."]
 
 
 async def test_many_edits_and_erasures_after_few_are_done_in_seconds(with_model: Callable[[str], Settings]) -> None:

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from reme_core.engine import Engine
-from reme_core.errors import EmbeddingModelError, ModelError, NotFoundError
+from reme_core.errors import EmbeddingModelError, InputError, ModelError, NotFoundError
 from reme_core.models.local import LocalEmbedder
 from reme_core.models.registry import embedder
 from reme_core.settings import Settings
+from reme_core.store.index import reembed
 from reme_core.store.index.upkeep import update_index
 from reme_core.types import Memory, Message
 from tests.loopback import Loopback
@@ -189,6 +190,42 @@ async def test_writers_all_the_while_lose_nothing(
         moved.set()
         await writer
     assert await consistent(words.database, "w")
+
+
+async def test_a_model_that_takes_long_keeps_no_writer_waiting(
+    words: Engine, with_model: Callable[[str], Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await words.memories.add("w", "Ann has a cat.")
+    monkeypatch.setattr(reembed, "_LAST_SECONDS", 0.1)
+
+    async def add_or_wait(call: int) -> None:
+        if call == 1:
+            await words.memories.add("w", "Carl has a bird.")
+        elif call == 2:  # within the last transaction
+            await asyncio.sleep(60)
+
+    target = Watched(embedder(with_model("others")), add_or_wait)
+    assert await words.workspaces.reembed("w", target) == 2
+    assert target.calls == 3 and await models(words) == {"others": 2, "words": 2}
+
+
+async def test_vectors_of_another_width_than_the_models_are_refused(words: Engine) -> None:
+    class Odd:
+        name, dimensions = "odd", None
+        width = 8
+
+        async def embed(self, texts: Sequence[str], input_type: Any = "passage") -> Any:
+            return np.full((len(texts), self.width), self.width**-0.5, np.float32)
+
+        async def aclose(self) -> None: ...
+
+    odd = Odd()
+    for workspace in ("w", "v"):
+        await words.memories.add(workspace, "Ann has a cat.")
+    assert await words.workspaces.reembed("w", odd) == 1
+    odd.width = 16
+    with pytest.raises(InputError, match="'odd' has 8 dimensions; the embeddings given have 16"):
+        await words.workspaces.reembed("v", odd)
 
 
 async def test_a_large_workspace_has_its_index_before_it_changes_over(with_model: Callable[[str], Settings]) -> None:

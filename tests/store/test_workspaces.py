@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
 from reme_core.models import ModelCall
 from reme_core.settings import Settings
+from reme_core.store import workspaces
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.store.index import writer
+from reme_core.store.items import ItemWrite
 from reme_core.store.logs import logging_for_workspace
 from reme_core.store.workspaces import _NOT_COPIED
 from reme_core.types import Kind, Memory, Message, Source
@@ -247,6 +250,41 @@ async def test_a_copy_takes_nothing_away_unasked(words: Engine) -> None:
     assert await contents(words, "b") == {"from a"}
     with pytest.raises(InputError, match="onto itself"):
         await words.workspaces.copy("a", "a")
+
+
+async def test_a_copy_mixes_with_nothing_that_the_target_holds(words: Engine) -> None:
+    await words.memories.add("a", "from a")
+    await words.items.write("b", [ItemWrite(("shelf",), "key", {"from": "b"})])
+    with pytest.raises(ConflictError, match="'b' is not empty"):
+        await words.workspaces.copy("a", "b")
+    assert await words.workspaces.copy("a", "b", replace=True) == 1
+    assert await words.items.search("b", ()) == []
+
+
+async def test_a_copy_goes_into_a_workspace_that_has_been_emptied(words: Engine) -> None:
+    await words.memories.add("a", "from a")
+    await words.workspaces.schedule("b", reflect_every_hours=None)
+    assert await words.workspaces.copy("a", "b") == 1
+    (last,) = await words.memories.add("c", "from c")
+    await words.memories.delete("c", last.memory_id, erase=True)
+    assert await words.workspaces.copy("a", "c", replace=True) == 1
+    assert await contents(words, "b") == await contents(words, "c") == {"from a"}
+
+
+async def test_a_dump_waits_for_a_slow_disk_after_its_transaction(
+    words: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await words.memories.add("w", "Ann has a cat.")
+    states = []
+
+    def flush(_file: object) -> None:
+        with psycopg.connect(words.database.url) as connection:
+            query = "select state from pg_stat_activity where state like 'idle in transaction%' and datname = current_database()"
+            states.append(connection.execute(query).fetchall())
+
+    monkeypatch.setattr(workspaces, "flush_to_disk", flush)
+    assert await words.workspaces.dump("w", tmp_path / "w.jsonl") == 1
+    assert states == [[]]
 
 
 async def test_every_table_of_a_tenant_is_copied_or_known_not_to_be(words: Engine) -> None:

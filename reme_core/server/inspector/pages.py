@@ -128,9 +128,10 @@ def _hit_row(hit: Hit) -> Row:
 
 
 def _end_of(text: str) -> datetime | None:
-    """The last moment of the day that a field names, so that the day is included; None if the field is empty."""
-    day = day_of(text)
-    return day + timedelta(days=1, microseconds=-1) if day else None
+    """The moment that a field names, of a day the last one, so that the day is included; None if the field is empty."""
+    named = day_of(text)
+    is_day = len(text) <= len("2026-11-23")
+    return named + timedelta(days=1, microseconds=-1) if named and is_day else named
 
 
 @router.get("/memories")

@@ -7,6 +7,7 @@ vectors of one model. An interrupted move loses nothing: the next one skips docu
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +23,9 @@ from reme_core.store.sql import load
 from reme_core.types import Kind, Memory
 
 _SQL = load("reembed.sql")
-_REGISTER = load("memory.sql")["register_model"]
 _BATCH = 64  # texts embedded and written at a time
-_LAST = 64  # texts at the most that the last transaction embeds: writers wait for it
+# Texts at the most that the last transaction embeds, and how long at the most: writers wait for it.
+_LAST, _LAST_SECONDS = 64, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ async def reembed(
         return 0
     move = _Move(database, workspace, embedder, total, done, on_progress, width=embedder.dimensions or 0)
     prepared = False
-    # Others may add documents all the while. If these are too many for `switch`, it catches up again.
+    # Others may add documents all the while. If these are too many for `switch`, or take too long, it catches up again.
     while True:
         await move.catch_up()
         if indexed and not prepared and move.width <= hnsw.WIDEST:
@@ -105,7 +106,7 @@ class _Move:
             after = documents[-1].document_id
 
     async def switch(self, *, indexed: bool) -> bool:
-        """Switch to the new model. If too much was added meanwhile to embed it here, do nothing and return False.
+        """Switch to the new model. If what was added meanwhile cannot be embedded here soon, return False.
 
         `indexed` says whether the new vectors are in an HNSW index.
         """
@@ -113,8 +114,14 @@ class _Move:
             found = await (await conn.execute(_SQL["missing"], self._values(limit=_LAST + 1))).fetchall()
             if len(found) > _LAST:
                 return False
-            documents = [_Document(*row) for row in found]
-            written = await self._write(conn, documents, await self._embed(documents)) if documents else 0
+            written = 0
+            if documents := [_Document(*row) for row in found]:
+                try:
+                    async with asyncio.timeout(_LAST_SECONDS):
+                        vectors = await self._embed(documents)
+                except TimeoutError:
+                    return False
+                written = await self._write(conn, documents, vectors)
             await conn.execute(_SQL["switch"], self._values())
             if indexed:
                 await hnsw.switch_to_index(conn, self.workspace, self.embedder.name)
@@ -138,7 +145,8 @@ class _Move:
             if (current := still.get(document.document_id)) and current.text == document.text
         ]
         described = [(numbers[place], still[numbers[place]].kind, still[numbers[place]].active) for place in kept]
-        await conn.execute(_REGISTER, self._values() | {"dimensions": self.width})
+        known = await writer.register(conn, self.workspace, self.embedder.name, self.width)
+        writer.check_width(self.embedder.name, self.width, known)
         await writer.write_vectors(conn, self.workspace, described, vectors[kept], model=self.embedder.name, hnsw=False)
         return len(kept)
 

@@ -83,7 +83,13 @@ async def bind(
     width = vectors.shape[1]
     # Another workspace may have vectors of the same model already; `register` returns their width then.
     known = state.dimensions or await register(conn, workspace, model, width)
-    if len(vectors) and width != known:
+    if len(vectors):
+        check_width(model, width, known)
+
+
+def check_width(model: str, width: int, known: int) -> None:
+    """Raise an `InputError` if vectors of a model have another width than those that are `known` of it."""
+    if width != known:
         raise InputError(f"'{model}' has {known} dimensions; the embeddings given have {width}")
 
 

@@ -4,11 +4,15 @@ from reme.message
 where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 
 -- name: keep_former_words
--- The words that a message had before it was edited stay with it. They are put together before the update, where Citus takes
--- no function like now() beside columns.
+-- The words that a message had before it was edited stay with it, unless the new ones begin with them: of an answer that is
+-- recorded again while it grows, each state would be kept. They are put together before the update, where Citus takes no
+-- function like now() beside columns.
 with before as materialized (
-    select message_id, metadata || jsonb_build_object('former', coalesce(metadata -> 'former', '[]')
-               || jsonb_build_object('content', content, 'until', now())) as metadata
+    select message_id,
+           case when starts_with(%(words)s::jsonb ->> message_id, content) then metadata
+                else metadata || jsonb_build_object('former', coalesce(metadata -> 'former', '[]')
+                                                              || jsonb_build_object('content', content, 'until', now()))
+           end as metadata
     from reme.message
     where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 )

@@ -17,11 +17,6 @@ select count(*) from reme.message where workspace_id = %(workspace)s and erased_
 -- name: exists
 select exists (select from reme.workspace where workspace_id = %(workspace)s)
 
--- name: has_content
-select exists (select from reme.memory where workspace_id = %(workspace)s)
-    or exists (select from reme.message where workspace_id = %(workspace)s)
-    or exists (select from reme.episode where workspace_id = %(workspace)s)
-
 -- name: dump
 -- What a user deleted is not given out; it waits for erasure or for somebody who looks into the history.
 select ${columns},
