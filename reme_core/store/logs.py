@@ -34,6 +34,7 @@ _SQL = load("log.sql")
 # A recall does not wait for its log entry, which would take as long as the recall.
 _PAUSE_SECONDS = 0.5  # for which entries gather before they are written
 _BATCH = 100  # entries that one transaction writes: to put together many more would hold up the event loop
+_IN_ORDER = ("insert_retrievals", "mark_notes", "insert_model_calls")  # a note is marked at the recalls it was made of
 _LOGGED = {"workspace_id", "retrieval_id", "query", "relevance", "degraded"}
 _LOGGED_PARTS = ("vector", "lexical", "time", "type", "final")
 _MOST_WAITING = 10_000  # entries kept while the database is away; beyond that, the oldest are dropped
@@ -160,9 +161,8 @@ class LogWriter:
             # Not those that come meanwhile: under load, each transaction would write the one or two that came last.
             waiting = list(self._waiting)
             while free := [entry for entry in waiting if entry[0] not in locked]:
-                # One transaction writes entries of all workspaces, since the transaction is most of the cost. `min`
-                # gives `insert_retrievals` before `mark_notes`, which needs the rows of the recalls.
-                statement = min(entry[1] for entry in free)
+                # One transaction writes entries of all workspaces, since the transaction is most of the cost.
+                statement = next(name for name in _IN_ORDER if any(entry[1] == name for entry in free))
                 batch = [entry for entry in free if entry[1] == statement][:_BATCH]
                 workspaces = sorted({workspace for workspace, _, _ in batch})
                 async with self._database.maintenance() as conn:
@@ -185,7 +185,7 @@ class LogWriter:
             try:
                 async with asyncio.timeout(patience):
                     await self.flush()
-            except (DatabaseError, psycopg.Error, TimeoutError) as error:
+            except (DatabaseError, ConflictError, psycopg.Error, TimeoutError) as error:
                 why = "the database did not answer" if isinstance(error, TimeoutError) else error
                 log.warning("%d log entries were lost at the end: %s", len(self._waiting), why)
 

@@ -279,8 +279,8 @@ async def test_a_dump_waits_for_a_slow_disk_after_its_transaction(
 
     def flush(_file: object) -> None:
         with psycopg.connect(words.database.url) as connection:
-            query = "select state from pg_stat_activity where state like 'idle in transaction%' and datname = current_database()"
-            states.append(connection.execute(query).fetchall())
+            idle = "select from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'"
+            states.append(connection.execute(idle).fetchall())
 
     monkeypatch.setattr(workspaces, "flush_to_disk", flush)
     assert await words.workspaces.dump("w", tmp_path / "w.jsonl") == 1
