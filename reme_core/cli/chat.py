@@ -242,8 +242,13 @@ class Terminal:
         self.console.print(f"Streaming is {'on' if self._streaming else 'off'}.")
 
     async def _remove(self, arguments: Arguments, *, erase: bool) -> int:
+        from reme_core.store.filters import Filters
+        from reme_core.types import Status
+
         wanted = arguments.get("memory_id") or arguments.get("content") or ""
-        found = await self.reme.memories.list(self.chat.workspace, limit=_ALL)
+        # What was deleted can still be erased: its text is in the history.
+        within = Filters(status=None if erase else Status.ACTIVE)
+        found = await self.reme.memories.list(self.chat.workspace, within, limit=_ALL)
         ids = [m.memory_id for m in found if wanted in (m.memory_id, m.content)]
         if not ids and len(wanted) >= _SHOWN_ID:
             ids = [m.memory_id for m in found if m.memory_id.startswith(wanted)]

@@ -43,7 +43,9 @@ def list_turns(session: Session, file: File = None) -> None:
 def retry(session: Session, file: File = None) -> None:
     """Let what was refused wait again: the next turn that is recorded on this machine delivers it."""
     again = _open_spool(session, file).accept()
-    session.show({"again": again}, f"{again} turns wait again." if again else "Nothing was refused.")
+    session.show(
+        {"again": again}, f"{output.count_of(again, 'turns')} will be tried again." if again else "Nothing was refused."
+    )
 
 
 def _open_spool(session: Session, file: Path | None) -> Spool:

@@ -244,6 +244,9 @@ async def test_a_memory_is_named_by_the_id_that_the_list_shows(
     await terminal.say("/delete 12345678")
     assert "2 memories have an id that begins with 12345678" in capsys.readouterr().err
     assert len(await offline.memories.list("alice")) == 2
+    await terminal.say("/delete 12345678aaaa")
+    await terminal.say("/erase 12345678aaaa")
+    assert "1 erased" in capsys.readouterr().out
 
 
 async def test_why_is_readable_in_a_terminal_of_80_columns(offline: Engine, capsys: pytest.CaptureFixture[str]) -> None:
