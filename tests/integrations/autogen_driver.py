@@ -26,7 +26,6 @@ from pydantic import BaseModel
 from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext
 from reme_autogen.convert import text_of
 
-from reme_core import AsyncReMe
 from reme_core.testing import (
     AGENT,
     COMPLETION_TOKENS,
@@ -37,7 +36,6 @@ from reme_core.testing import (
     ScriptedModel,
     clock,
 )
-from tests.integrations.inside import fetch
 
 
 class FakeConfig(BaseModel):
@@ -170,7 +168,7 @@ class AutoGenDriver(Driver):
 
     package = "reme_autogen"
 
-    def __init__(self, how: str) -> None:
+    def __init__(self, how: str = "agent") -> None:
         self.how = how
         self.name = f"AutoGen, {how}"
         self.capabilities = {*QUIET, Capability.TOOLS, Capability.EXPORT, Capability.NAMES, Capability.IMAGES}  # type: ignore[misc,assignment]
@@ -197,8 +195,3 @@ class AutoGenDriver(Driver):
 def agent_of(model: ScriptedModel, memory: ReMeMemory, name: str = "assistant", **options: Any) -> ReMeAssistantAgent:
     """An agent of ours with a scripted model."""
     return ReMeAssistantAgent(name, FakeClient(model), memory=[memory], **options)
-
-
-async def stored(reme: AsyncReMe, columns: str = "role, content") -> list[Any]:
-    """What is stored of the messages of `alice`, in order."""
-    return await fetch(reme, "alice", f"select {columns} from reme.message order by document_id")

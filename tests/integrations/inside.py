@@ -22,6 +22,11 @@ async def fetch(reme: AsyncReMe, workspace: str, sql: str) -> list[Any]:
     return await reme.connection.run(lambda engine: engine.database.fetch(workspace, sql))
 
 
+async def stored_rows(reme: AsyncReMe, columns: str = "role, content", workspace: str = "alice") -> list[Any]:
+    """These columns of the messages of a workspace, in order."""
+    return await fetch(reme, workspace, f"select {columns} from reme.message order by document_id")
+
+
 async def stored(reme: AsyncReMe, workspace: str = "alice") -> list[str]:
     """What the messages of a workspace say, in order."""
-    return [row[0] for row in await fetch(reme, workspace, "select content from reme.message order by document_id")]
+    return [content for (content,) in await stored_rows(reme, "content", workspace)]

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,11 @@ from reme_agentscope import ReMeMiddleware
 
 from reme_core import AsyncReMe
 from reme_core.errors import InputError
-from reme_core.prompts.budget import count_tokens
 from reme_core.testing import ScriptedModel, clock, validate
 from reme_core.turn import TOOLS_HINT
 from reme_core.types import Kind, Memory
 from tests.integrations.agentscope_driver import AgentScopeDriver, AllowedTool, FakeModel
-from tests.integrations.inside import engine_of, fetch
+from tests.integrations.inside import engine_of, fetch, stored_rows
 from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
@@ -38,10 +36,6 @@ HERE = Path(__file__).parent
 
 def agent_of(model: ScriptedModel, memory: ReMeMiddleware, **options: Any) -> Agent:
     return Agent("assistant", "You are helpful.", FakeModel(model), middlewares=[memory], **options)
-
-
-async def stored(reme: AsyncReMe) -> list[Any]:
-    return await fetch(reme, "alice", "select role, content from reme.message order by document_id")
 
 
 @pytest.mark.long
@@ -93,7 +87,7 @@ async def test_an_interrupted_reply_is_not_recorded_and_its_question_is(reme: As
     turn.cancel()
     reply = await turn
     assert reply.finished_reason == ReplyFinishedReason.INTERRUPTED
-    assert await stored(reme) == [("user", TOLD)]
+    assert await stored_rows(reme) == [("user", TOLD)]
 
 
 async def test_a_stream_that_is_left_early_keeps_the_question(reme: AsyncReMe, model: ScriptedModel) -> None:
@@ -104,7 +98,7 @@ async def test_a_stream_that_is_left_early_keeps_the_question(reme: AsyncReMe, m
     await stream.aclose()
     await asyncio.sleep(0.1)  # AgentScope leaves its inner generators to the event loop to close
     await memory.aclose()
-    assert await stored(reme) == [("user", TOLD)]
+    assert await stored_rows(reme) == [("user", TOLD)]
 
 
 async def ask_and_wait(agent: Agent, model: ScriptedModel, question: str) -> UserConfirmResultEvent:
@@ -127,7 +121,7 @@ async def test_a_reply_that_waits_for_a_person_goes_on_elsewhere_with_its_note(
     await reme.memories.add("alice", "Rex is a dachshund.")
     first = agent_of(model, ReMeMiddleware(reme, "alice", write="awaited"), toolkit=with_clock())
     confirmed = await ask_and_wait(first, model, "When does Rex eat?")
-    assert await stored(reme) == [("user", "When does Rex eat?")]
+    assert await stored_rows(reme) == [("user", "When does Rex eat?")]
     state = AgentState.model_validate(json.loads(first.state.model_dump_json()))
 
     memory = ReMeMiddleware(reme, "alice", write="awaited")
@@ -137,7 +131,7 @@ async def test_a_reply_that_waits_for_a_person_goes_on_elsewhere_with_its_note(
     assert reply.get_text_content() == "At noon."
     assert "dachshund" in model.last_prompt
     assert memory.turn.counts.recalls == 0
-    rows = await fetch(reme, "alice", "select role, author, content, tool_calls from reme.message order by document_id")
+    rows = await stored_rows(reme, "role, author, content, tool_calls")
     assert [row[:3] for row in rows] == [
         ("user", "", "When does Rex eat?"),
         ("assistant", "assistant", ""),
@@ -162,7 +156,7 @@ async def test_a_message_that_is_refused_while_a_reply_waits_leaves_the_reply_as
     await agent.reply(confirmed)
     assert "dachshund" in model.last_prompt
     assert memory.turn.counts.recalls == 1
-    assert await stored(reme) == [
+    assert await stored_rows(reme) == [
         ("user", "When does Rex eat?"),
         ("user", "Never mind."),
         ("assistant", ""),
@@ -198,7 +192,7 @@ async def test_the_question_of_a_reply_that_waited_is_kept_however_the_reply_end
         await agent.observe(UserMsg(name="user", content="Rex barks."))  # now AgentScope waits no more
     await agent.reply(UserMsg(name="user", content=ASKED))
     observed = [("user", "Rex barks.")] if end == "is given up" else []
-    assert await stored(reme) == [("user", TOLD), *observed, ("user", ASKED), ("assistant", "ok")]
+    assert await stored_rows(reme) == [("user", TOLD), *observed, ("user", ASKED), ("assistant", "ok")]
     assert agent.state.middle_context == {}
 
 
@@ -210,7 +204,7 @@ async def test_what_an_agent_observes_is_recorded_with_its_next_reply(reme: Asyn
         await agent.observe(heard)
         await other.observe(await agent.reply(UserMsg(name="user", content="What is new?")))
     await other.reply(None)
-    rows = await fetch(reme, "alice", "select author, content, session_id from reme.message order by document_id")
+    rows = await stored_rows(reme, "author, content, session_id")
     turn = [("neighbour", "Rex barks."), ("", "What is new?"), ("assistant", "ok")]
     assert [row[:2] for row in rows] == [*turn, ("neighbour", "Rex sleeps."), *turn[1:], ("other", "ok")]
     assert {row[2] for row in rows} == {"s1"}
@@ -226,7 +220,7 @@ async def test_a_reply_to_what_was_observed_alone_recalls_for_it_and_is_recorded
     await agent.observe(UserMsg(name="user", content="What is Rex?"))
     await agent.reply(inputs)
     assert "dachshund" in model.last_prompt
-    assert await stored(reme) == [("user", "What is Rex?"), ("assistant", "ok")]
+    assert await stored_rows(reme) == [("user", "What is Rex?"), ("assistant", "ok")]
     assert agent.state.middle_context == {}
 
 
@@ -247,7 +241,7 @@ async def test_an_agent_that_answers_another_agent_is_shown_the_note(
     assert ["metric" in message.text for message in noted] == [True]
     place = "You are helpful." if position == "system" else "How heavy is the dog Rex?"
     assert place in noted[0].text
-    rows = await fetch(reme, "alice", "select role, author, content from reme.message order by document_id")
+    rows = await stored_rows(reme, "role, author, content")
     assert rows == [
         ("user", "", "We talk about dogs."),
         ("user", "asker", "How heavy is the dog Rex?"),
@@ -315,7 +309,7 @@ async def test_a_reply_that_is_cancelled_while_it_recalls_ends_as_interrupted(
     turn.cancel()
     await turn
     assert model.prompts == []
-    assert await stored(reme) == [("user", TOLD)]
+    assert await stored_rows(reme) == [("user", TOLD)]
     assert isinstance(events[-1], ReplyEndEvent)
     assert events[-1].finished_reason == ReplyFinishedReason.INTERRUPTED
 
@@ -343,7 +337,7 @@ async def test_the_agent_alone_decides_in_agent_control(reme: AsyncReMe, model: 
     agent = agent_of(model, memory)
     model.call("add_memory", content="Rex is a dachshund.")
     await agent.reply(UserMsg(name="user", content="Remember my dog."))
-    assert await stored(reme) == []
+    assert await stored_rows(reme) == []
     [known] = await reme.memories.list("alice")
     model.call("search_memory", query="Rex")
     await agent.reply(UserMsg(name="user", content="What is Rex?"))
@@ -362,25 +356,6 @@ async def test_tools_are_described_for_the_model(reme: AsyncReMe) -> None:
     assert await ReMeMiddleware(reme, "alice").list_tools() == []
 
 
-@pytest.mark.timeout(400)
-async def test_a_hundred_replies_do_not_grow_the_prompt_beyond_the_budget(
-    reme: AsyncReMe, model: ScriptedModel
-) -> None:
-    await reme.memories.add("alice", [f"Rex did trick number {number}." for number in range(30)])
-    memory = ReMeMiddleware(reme, "alice", write="awaited", token_budget=150)
-    agent = agent_of(model, memory)
-    for number in range(100):
-        await agent.reply(UserMsg(name="user", content=f"Remark {number} about my dog Rex."))
-    notes = [[text for text in _texts(prompt) if "<memory_note" in text] for prompt in model.prompts]
-    assert all(len(of_prompt) == 1 for of_prompt in notes)
-    assert max(count_tokens(text.partition("</memory_note>")[0]) for [text] in notes) <= 150
-    assert (memory.turn.counts.recalls, memory.turn.counts.records, memory.turn.counts.messages) == (100, 100, 200)
-
-
-def _texts(prompt: Any) -> list[str]:
-    return [message.text for message in prompt]
-
-
 async def test_what_does_not_fit_is_said(reme: AsyncReMe) -> None:
     with pytest.raises(InputError, match="mode is"):
         ReMeMiddleware(reme, "alice", mode="telepathy")  # type: ignore[arg-type]
@@ -388,37 +363,6 @@ async def test_what_does_not_fit_is_said(reme: AsyncReMe) -> None:
         _ = reme_agentscope.ReMeLongTermMemory
     with pytest.raises(AttributeError):
         _ = reme_agentscope.nothing
-
-
-ELSEWHERE = """
-import asyncio, sys
-sys.path.insert(0, {here!r})
-from agentscope.agent import Agent
-from agentscope.message import UserMsg
-from tests.integrations.agentscope_driver import FakeModel
-from reme_agentscope import ReMeMiddleware
-from reme_core.testing import ScriptedModel
-
-async def main():
-    async with ReMeMiddleware({url!r}, "alice", spool="memory") as memory:
-        agent = Agent("assistant", "You are helpful.", FakeModel(ScriptedModel()), middlewares=[memory])
-        await agent.reply(UserMsg(name="user", content={told!r}))
-
-asyncio.run(main())
-"""
-
-
-async def test_what_another_process_was_told_is_known_here(
-    reme: AsyncReMe, database_url: str, model: ScriptedModel
-) -> None:
-    script = ELSEWHERE.format(here=str(HERE.parents[1]), url=database_url, told=TOLD)
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", script], capture_output=True, text=True, timeout=90
-    )
-    assert done.returncode == 0, done.stderr
-    for workspace, known in (("alice", True), ("bob", False)):
-        await agent_of(model, ReMeMiddleware(reme, workspace)).reply(UserMsg(name="user", content=ASKED))
-        assert ("Lisbon" in model.last_prompt) == known
 
 
 # --- version 1, in an environment of its own --------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext
 
 from reme_core import AsyncReMe
 from reme_core.testing import ScriptedModel
-from tests.integrations.autogen_driver import FakeClient, stored
+from tests.integrations.autogen_driver import FakeClient
+from tests.integrations.inside import stored_rows
 
 TASK = "I live in Paris with my dog Rex."  # words that are kept of a user
 HOWS = pytest.mark.parametrize("how", ["agent", "memory", "context"])
@@ -40,7 +41,10 @@ async def test_a_task_is_said_by_the_agent_that_gives_it(
     for _ in range(2):
         model.call(tool.name, task=TASK)
         await boss.run(task="A poem, please.")
-    assert await stored(reme, "role, author, content") == 2 * [("user", "boss", TASK), ("assistant", "writer", "ok")]
+    assert await stored_rows(reme, "role, author, content") == 2 * [
+        ("user", "boss", TASK),
+        ("assistant", "writer", "ok"),
+    ]
 
 
 @HOWS
@@ -49,5 +53,5 @@ async def test_an_agent_that_was_a_tool_hears_the_user_again(reme: AsyncReMe, mo
     model.call("writer", task=TASK)
     await AssistantAgent("boss", FakeClient(model), tools=[AgentTool(writer)]).run(task="A poem, please.")
     await writer.run(task="Shorter, please.")
-    said = await stored(reme, "role, author, content")
+    said = await stored_rows(reme, "role, author, content")
     assert [row for row in said if row[0] == "user"] == [("user", "boss", TASK), ("user", "", "Shorter, please.")]

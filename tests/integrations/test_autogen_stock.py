@@ -25,7 +25,8 @@ from reme_autogen import ReMeMemory, ReMeModelContext, recorder
 from reme_core import AsyncReMe
 from reme_core.errors import InputError
 from reme_core.testing import ScriptedModel, clock
-from tests.integrations.autogen_driver import FakeClient, stored
+from tests.integrations.autogen_driver import FakeClient
+from tests.integrations.inside import stored_rows
 
 TOLD = "My dog Rex lives in Lisbon with my mother."
 ASKED = "Where does my dog Rex live?"
@@ -36,10 +37,10 @@ async def test_a_turn_is_recorded_when_it_ends(reme: AsyncReMe, model: ScriptedM
     tools = [FunctionTool(clock, description="Tell the time of day.")]
     agent = AssistantAgent("assistant", FakeClient(model), memory=[memory], tools=tools)
     await agent.run(task=TOLD)
-    assert await stored(reme, "role, author, content") == [("user", "", TOLD), ("assistant", "assistant", "ok")]
+    assert await stored_rows(reme, "role, author, content") == [("user", "", TOLD), ("assistant", "assistant", "ok")]
     model.call("clock")
     await agent.run(task="What time is it?")  # ends in a tool's summary
-    assert (await stored(reme))[2:] == [("user", "What time is it?"), ("assistant", ""), ("tool", "It is noon.")]
+    assert (await stored_rows(reme))[2:] == [("user", "What time is it?"), ("assistant", ""), ("tool", "It is noon.")]
     copied = copy.deepcopy(agent.model_context)
     await copied.add_message(UserMessage(content="Only for the copy.", source="user"))
     assert "Only for the copy." not in str(await agent.model_context.get_messages())
@@ -52,7 +53,7 @@ async def test_many_agents_share_a_memory_and_nothing_is_written_twice(reme: Asy
         for number, agent in enumerate(agents):
             await agent.run(task=f"Remark {turn} to {number}.")
     await memory.close()
-    rows = await stored(reme, "content, session_id")
+    rows = await stored_rows(reme, "content, session_id")
     assert len(rows) == 2 * 2 * 70
     assert len({session for _, session in rows}) == 70
 
@@ -74,7 +75,7 @@ async def test_stock_agents_of_a_team_record_one_conversation(
         termination_condition=MaxMessageTermination(4),
     )
     await team.run(task="Is it late?")
-    rows = await stored(reme, "role, author, content, session_id")
+    rows = await stored_rows(reme, "role, author, content, session_id")
     assert [row[:3] for row in rows] == [
         ("user", "", "Is it late?"),
         ("assistant", "thinker", "Let me think."),
@@ -102,7 +103,7 @@ async def test_after_a_reset_a_team_begins_one_conversation_for_all(reme: AsyncR
     await team.run(task="Three?")
     await team.reset()
     await team.run(task="Four?")
-    rows = await stored(reme, "content, author, session_id")
+    rows = await stored_rows(reme, "content, author, session_id")
     assert [row[:2] for row in rows] == [
         ("One?", ""), ("ok", "thinker"),
         ("Two?", ""), ("ok", "thinker"), ("Three?", ""), ("ok", "writer"),
@@ -125,7 +126,7 @@ async def test_a_restored_context_of_a_named_session_is_not_written_again(
         await agent.run(task=task)
         state = json.loads(json.dumps(await agent.save_state()))
         await memory.close()
-    assert [content for _, content in await stored(reme)] == [TOLD, "ok", ASKED, "ok"]
+    assert [content for _, content in await stored_rows(reme)] == [TOLD, "ok", ASKED, "ok"]
 
 
 @pytest.mark.parametrize("session_id", [None, "undone"])
@@ -146,7 +147,7 @@ async def test_turns_that_are_undone_are_not_written_again(
         await agent.run(task=again)
     await agent.load_state(after_three)
     await agent.run(task="Four.")
-    rows = await stored(reme, "content, session_id")
+    rows = await stored_rows(reme, "content, session_id")
     assert [content for content, _ in rows if content != "ok"] == ["One.", "Two.", "Three.", "Two, again.", "Four."]
     assert len({session for _, session in rows}) == 1
 
@@ -165,7 +166,7 @@ async def test_a_loaded_conversation_that_begins_otherwise_is_another(reme: Asyn
     await agent.run(task="And then?")
     await agent.load_state(await other.save_state())
     await agent.run(task="Still here?")
-    said = [row for row in await stored(reme, "session_id, content") if row[1] != "ok"]
+    said = [row for row in await stored_rows(reme, "session_id, content") if row[1] != "ok"]
     assert said == [
         ("begun", "Hello."), ("begun", "Two."), ("begun", "Three."),
         ("begun#1", "Hello."), ("begun#1", "And now?"), ("begun#1", "And then?"),
@@ -186,7 +187,7 @@ async def test_turns_that_a_team_undoes_are_not_written_again(reme: AsyncReMe, m
     await team.load_state(state)
     for task in ("Six.", "Seven."):
         await team.run(task=task)
-    said = [row for row in await stored(reme, "session_id, content") if row[1] != "ok"]
+    said = [row for row in await stored_rows(reme, "session_id, content") if row[1] != "ok"]
     assert said == [("team", f"{task}.") for task in ("One", "Two", "Three", "Four", "Five", "Six", "Seven")]
 
 
@@ -212,7 +213,7 @@ async def test_a_loaded_context_goes_on_counting_the_conversations_of_its_sessio
     await agent.run(task="Two and three quarters.")
     await agent.on_reset(CancellationToken())
     await agent.run(task="Four.")
-    said = [row for row in await stored(reme, "session_id, content") if row[1] != "ok"]
+    said = [row for row in await stored_rows(reme, "session_id, content") if row[1] != "ok"]
     assert said == [
         ("s1", "One."), ("s1#1", "Two."), ("s1#1", "Two and a half."), ("s1#2", "Three."),
         ("s1#1", "Two and three quarters."), ("s1#3", "Four."),
@@ -228,7 +229,7 @@ async def test_a_cleared_context_begins_another_conversation(reme: AsyncReMe, mo
         await agent.on_reset(CancellationToken())
     await agent.run(task="Hello.")
     await memory.close()
-    texts = [content for role, content in await stored(reme) if role == "user"]
+    texts = [content for role, content in await stored_rows(reme) if role == "user"]
     assert texts == ["Hello."] * 5
 
 
@@ -251,9 +252,9 @@ async def test_a_context_of_another_make_is_only_appended_to(reme: AsyncReMe) ->
 async def test_the_after_model_hook_of_a_context_records_the_turn(reme: AsyncReMe) -> None:
     context = ReMeModelContext(ReMeMemory(reme, "alice", write="awaited"))
     await context.add_message(UserMessage(content=TOLD, source="user"))
-    assert await stored(reme) == []
+    assert await stored_rows(reme) == []
     await context.add_message(AssistantMessage(content="Noted.", source="assistant"))
-    assert await stored(reme) == [("user", TOLD), ("assistant", "Noted.")]
+    assert await stored_rows(reme) == [("user", TOLD), ("assistant", "Noted.")]
     await context.clear()
     assert await context.get_messages() == []
 

@@ -1,11 +1,9 @@
-"""Memory in LangChain: the framework's own test suites, tenants, traces, streams, and a hundred turns."""
+"""Memory in LangChain: the framework's own test suites, tenants, traces, and streams."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -130,26 +128,6 @@ async def test_tenants_of_one_agent_are_kept_apart(settings: Settings) -> None:
         assert memory.counts.recalls == 5
 
 
-async def test_known_in_another_process(settings: Settings, database_url: str) -> None:
-    async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
-        await LangChainConversation(ScriptedModel(), memory).say(TOLD)
-    program = """if True:
-        import sys
-        from reme_core.testing import ScriptedModel
-        from reme_langchain import ReMeMiddleware
-        from tests.integrations.langchain_driver import LangChainConversation
-        model = ScriptedModel()
-        memory = ReMeMiddleware(sys.argv[1], "alice", spool="memory")
-        LangChainConversation(model, memory).say_sync("Where does my dog Rex live?")
-        memory.close()
-        print(model.last_prompt)
-    """
-    shown = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", program, database_url], capture_output=True, text=True, check=True
-    )
-    assert "Lisbon" in shown.stdout
-
-
 async def test_nothing_of_memory_is_in_the_stream_or_the_checkpoint(settings: Settings) -> None:
     saver = InMemorySaver()
     async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
@@ -192,17 +170,6 @@ async def test_the_note_follows_any_form_of_system_message_where_it_is_wanted_th
             assert "Lisbon" in text
             assert text.startswith("Be brief." if given else "<memory_note>")
             assert model.prompts[-1][-1].text == ASKED
-
-
-async def test_a_hundred_turns_cost_a_recall_and_a_record_each_and_a_bounded_prompt(settings: Settings) -> None:
-    model = ScriptedModel()
-    async with ReMeMiddleware(settings, "alice", token_budget=200, write="awaited") as memory:
-        agent: Any = create_agent(ScriptedChat(model), middleware=[memory])
-        for turn in range(100):
-            await agent.ainvoke({"messages": [HumanMessage(f"Rex chased {turn} cats in street number {turn}.")]})
-            assert sum(len(message.text) for message in model.prompts[-1]) < 200 * 6 + 100
-        assert (memory.counts.recalls, memory.counts.records, memory.counts.messages) == (100, 100, 200)
-        assert memory.counts.failures == 0
 
 
 async def test_threads_and_ids_that_look_alike_together_are_not_mixed_up(settings: Settings, reme: AsyncReMe) -> None:

@@ -20,7 +20,7 @@ from reme_langchain import ReMeMiddleware
 
 from reme_core import AsyncReMe, Settings
 from reme_core.testing import ScriptedModel
-from tests.integrations.inside import fetch
+from tests.integrations.inside import fetch, stored_rows
 from tests.integrations.langchain_driver import ScriptedChat
 
 ASKED = "Where does my dog Rex live?"
@@ -43,8 +43,7 @@ class _Meeting(ScriptedChat):
 
 async def recorded(reme: AsyncReMe, workspace: str) -> list[tuple[str, str, str]]:
     """The messages of a workspace but those of `remember`, in order: session, role and words."""
-    columns = "session_id, role, content"
-    found = await fetch(reme, workspace, f"select {columns} from reme.message order by document_id")
+    found = await stored_rows(reme, "session_id, role, content", workspace)
     return [tuple(row) for row in found if row[0] != "earlier"]
 
 

@@ -1,4 +1,4 @@
-"""Memory in LlamaIndex: written down and made again, chat engines, blocks, tools, and a hundred turns."""
+"""Memory in LlamaIndex: written down and made again, chat engines, blocks, and tools."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import copy
 import gc
 import json
 import pickle
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -25,7 +23,7 @@ from reme_core import AsyncReMe, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.testing import Gate, ScriptedModel, clock
 from reme_core.turn import Position, TurnMemory
-from tests.integrations.inside import fetch
+from tests.integrations.inside import stored_rows
 from tests.integrations.llamaindex_driver import LlamaIndexConversation, ScriptedLLM
 
 pytestmark = [
@@ -47,26 +45,6 @@ async def prompt_of(memory: ReMeMemory, asked: str | None = None) -> list[str]:
     model = ScriptedModel()
     await ScriptedLLM(model).achat(await memory.aget(input=asked))
     return [message.text for message in model.prompts[-1]]
-
-
-async def test_known_in_another_process_and_to_nobody_else(settings: Settings, database_url: str) -> None:
-    await told(settings)
-    program = """if True:
-        import asyncio, sys, warnings
-        from reme_core.testing import ScriptedModel
-        from reme_llamaindex import ReMeMemory
-        from tests.integrations.llamaindex_driver import LlamaIndexConversation
-        async def main():
-            model = ScriptedModel()
-            async with ReMeMemory(sys.argv[1], sys.argv[2], spool="memory") as memory:
-                await LlamaIndexConversation(model, memory).say("Where does my dog Rex live?")
-            print(model.last_prompt)
-        asyncio.run(main())
-    """
-    for user, knows in (("alice", True), ("bob", False)):
-        arguments = [sys.executable, "-c", program, database_url, user]
-        shown = await asyncio.to_thread(subprocess.run, arguments, capture_output=True, text=True, check=True)
-        assert ("Lisbon" in shown.stdout) is knows
 
 
 async def test_connects_again_wherever_it_is_made_again(settings: Settings) -> None:
@@ -131,7 +109,7 @@ async def test_a_context_goes_on_with_its_memory_after_it_was_written_down(
 
 async def stored(settings: Settings, columns: str = "role, content") -> list[Any]:
     async with AsyncReMe(settings) as reme:
-        return await fetch(reme, "alice", f"select {columns} from reme.message order by document_id")
+        return await stored_rows(reme, columns)
 
 
 async def test_a_turn_that_is_given_as_a_history_is_recorded_once(settings: Settings) -> None:
@@ -406,21 +384,6 @@ async def test_asked_before_anything_was_put_is_the_same_turn(settings: Settings
         await memory.aput(ChatMessage(role="assistant", content="In Lisbon."))
         await memory.areset()
         assert await memory.aget_all() == []
-
-
-async def test_a_hundred_turns_cost_a_recall_and_a_record_each_and_a_bounded_note(settings: Settings) -> None:
-    async with ReMeMemory(settings, "alice", token_budget=200, write="awaited") as memory:
-        for turn in range(100):
-            await memory.aput(ChatMessage(role="user", content=f"Rex chased {turn} cats in street number {turn}."))
-            for _ in range(2):
-                bare, shown = await memory.aget_all(), await prompt_of(memory)
-                assert sum(map(len, shown)) - sum(len(m.content or "") for m in bare) < 200 * 6
-            await memory.aput_messages([ChatMessage(role="assistant", content=f"Noted, number {turn}.")])
-            await memory.aget()
-            if turn % 10 == 9:
-                await memory.areset()  # another conversation; what is known of this one has to be recalled
-        counts = memory.turn.counts
-        assert (counts.recalls, counts.records, counts.messages, counts.failures) == (100, 100, 200, 0)
 
 
 async def test_a_block_recalls_once_a_turn_and_records_what_leaves_short_term_memory(settings: Settings) -> None:
