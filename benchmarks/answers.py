@@ -35,7 +35,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.common import fresh_reme, interval, report
-from benchmarks.remembered import RememberingEmbedder
+from benchmarks.remembered import remember_vectors
 from benchmarks.retrieval import PlainSearch, load
 from benchmarks.sets import Asked, Conversation, read
 from reme_core import AsyncReMe
@@ -272,8 +272,7 @@ async def main(arguments: argparse.Namespace) -> None:
     # The same questions in each run, spread over conversations and categories.
     chosen = [pairs[place] for place in np.random.default_rng(0).permutation(len(pairs))[: arguments.questions]]
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
-        inner = getattr(reme._workspace_models.default, "inner", reme._workspace_models.default)
-        reme._workspace_models.default = RememberingEmbedder(inner)
+        remember_vectors(reme)
         for conversation in everything:
             own = [asked for one, asked in chosen if one is conversation]
             if not own or examination.is_spent:

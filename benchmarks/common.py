@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from reme_core import Settings
 from reme_core.engine import Engine
 from reme_core.models.agent_chat import AgentChat
+from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 
 Array = npt.NDArray[np.float64]
 _DRAWS = 2_000
@@ -32,6 +33,17 @@ async def fresh_reme(*, chat: AgentChat | None = None, **overrides: Any) -> Asyn
         settings = Settings(data_dir=Path(folder), database_url=url, **overrides)  # type: ignore[arg-type]  # it reads the URL
         async with Engine(settings, chat=chat) as reme:
             yield reme
+
+
+@contextmanager
+def embedded_server(data_dir: Path) -> Iterator[str]:
+    """The URL of an embedded Postgres on this folder, which is stopped in the end, whoever uses it."""
+    server = EmbeddedServer.acquire(data_dir)
+    try:
+        yield server.url
+    finally:
+        stop_embedded(data_dir)
+        server.release()
 
 
 def percentiles(seconds: Sequence[float]) -> dict[str, float]:

@@ -33,10 +33,10 @@ import psutil
 import psycopg
 
 from benchmarks import checker
-from benchmarks.common import report
+from benchmarks.common import embedded_server, report
 from benchmarks.fault_client import Order, follow
 from reme_core.postgres import migrate
-from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
+from reme_core.postgres.embedded.server import EmbeddedServer
 from reme_core.postgres.session import WRITE_LOCK
 from reme_core.testing import Gate
 
@@ -222,14 +222,9 @@ def strike(kind: str, run: int, data_dir: Path, url: str, options: argparse.Name
 def strike_kind(kind: str, options: argparse.Namespace) -> int:
     """All runs of one kind, on a server of their own; prints a row, and returns how many failures there were."""
     data_dir = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))  # short: the server's socket stands in it
-    with small_disk(data_dir) if kind == "disk_full" else nullcontext():
-        server = EmbeddedServer.acquire(data_dir)
-        try:
-            migrate.upgrade(server.url)
-            verdicts = [strike(kind, run, data_dir, server.url, options) for run in range(options.runs)]
-        finally:
-            stop_embedded(data_dir)
-            server.release()
+    with small_disk(data_dir) if kind == "disk_full" else nullcontext(), embedded_server(data_dir) as url:
+        migrate.upgrade(url)
+        verdicts = [strike(kind, run, data_dir, url, options) for run in range(options.runs)]
     print(checker.row(kind, verdicts, os.getloadavg()[2]), flush=True)
     return sum(len(found) for verdict in verdicts for found in verdict.failures.values())
 

@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import fresh_reme, interval, report
-from benchmarks.remembered import RememberingEmbedder
+from benchmarks.remembered import remember_vectors
 from benchmarks.retrieval import PlainSearch
 from benchmarks.sets import Asked, Conversation, read
 from reme_core.engine import Engine
@@ -65,7 +65,7 @@ def rank_of(ids: Sequence[str], evidence: frozenset[str]) -> int:
 async def measure(reme: Engine, workspaces: Sequence[Conversation], console: Console, *, misses: bool) -> Tally:
     """Ask everything, and count."""
     tally, shown_from = Tally(), DEFAULTS["min_relevance"]
-    embedder = reme._workspace_models.default = RememberingEmbedder(reme._workspace_models.default)
+    embedder = remember_vectors(reme)
     for workspace in workspaces:
         name = workspace.workspace
         await reme.record(name, workspace.messages, wait=True)

@@ -34,7 +34,7 @@ from rich.table import Table
 
 from benchmarks.common import fresh_reme, report
 from benchmarks.fit_worth import calibration_error, regress
-from benchmarks.remembered import RememberingEmbedder
+from benchmarks.remembered import remember_vectors
 from benchmarks.retrieval import load, quoted
 from benchmarks.sets import Asked, Conversation, read
 from benchmarks.variants import MADE_OF, SIZES, begun_just_now, further_questions
@@ -147,8 +147,7 @@ async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
             sets.setdefault(conversation.set, []).append(conversation)
     samples, draw = [], Random(0)
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
-        inner = getattr(reme._workspace_models.default, "inner", reme._workspace_models.default)
-        reme._workspace_models.default = RememberingEmbedder(inner)
+        remember_vectors(reme)
         for name, conversations in sets.items():
             chosen = sorted(conversations, key=lambda conversation: len(conversation.docs))[:most]
             for conversation in track(chosen, name, console=Console(stderr=True)):

@@ -19,8 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import synthetic
-from benchmarks.common import percentiles, report
-from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
+from benchmarks.common import embedded_server, percentiles, report
 
 ROOT: Final = Path(__file__).parents[1]
 PACKAGES: Final = {
@@ -101,15 +99,6 @@ def write_texts(folder: Path, total: int, workspaces: int, rounds: int, text: sy
     np.save(folder / "vectors.npy", np.stack(vectors))
 
 
-@contextmanager
-def fresh_server(folder: Path) -> Iterator[str]:
-    """An embedded Postgres with its own settings; gives its URL."""
-    server = EmbeddedServer.acquire(folder, linger_seconds=0)
-    yield server.url
-    stop_embedded(folder)
-    server.release()
-
-
 def run(options: argparse.Namespace) -> None:
     """Load, let them take turns, print."""
     names = ["reme", *options.peers]
@@ -117,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="reme-", dir="/tmp")))
         write_texts(folder, options.memories, options.workspaces, options.rounds, text)
-        url = stack.enter_context(fresh_server(folder / "server"))
+        url = stack.enter_context(embedded_server(folder / "server"))
         clients = {}
         for name in names:
             with psycopg.connect(url, autocommit=True) as connection:

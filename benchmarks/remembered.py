@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import platformdirs
 
+from reme_core.engine import Engine
 from reme_core.models.base import Embedder, InputType, Vectors
 
 FOLDER = Path(os.environ.get("REME_BENCH_CACHE") or platformdirs.user_cache_dir("reme-bench"))
@@ -59,3 +60,11 @@ class RememberingEmbedder:
         """Close the file and the inner embedder."""
         self._file.close()
         await self.inner.aclose()
+
+
+def remember_vectors(reme: Engine) -> RememberingEmbedder:
+    """Let an engine embed what it has not embedded before alone; gives its embedder."""
+    usual = reme._workspace_models.default
+    remembering = RememberingEmbedder(getattr(usual, "inner", usual))  # not what its own cache of queries keeps
+    reme._workspace_models.default = remembering
+    return remembering

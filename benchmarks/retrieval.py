@@ -30,7 +30,7 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.common import fresh_reme, interval, percentiles, report
-from benchmarks.remembered import RememberingEmbedder
+from benchmarks.remembered import RememberingEmbedder, remember_vectors
 from benchmarks.sets import Conversation, read
 from reme_core.engine import Engine
 from reme_core.models.base import Embedder
@@ -201,8 +201,7 @@ async def measure(
     """The results of one set, and how long its recalls took."""
     results = Results()
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
-        inner = getattr(reme._workspace_models.default, "inner", reme._workspace_models.default)
-        embedder = reme._workspace_models.default = RememberingEmbedder(inner)
+        embedder = remember_vectors(reme)
         for conversation in track(conversations, "Taking in", console=Console(stderr=True)):
             await load(reme, conversation)
         if of_quotes:

@@ -27,10 +27,9 @@ import psutil
 import psycopg
 
 from benchmarks import checker
-from benchmarks.common import report
+from benchmarks.common import embedded_server, report
 from benchmarks.faults import World, freeze
 from reme_core.postgres import migrate
-from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.testing import Gate
 
 PAUSE_SECONDS = 30.0
@@ -162,13 +161,9 @@ def main() -> None:
     options.folder = options.folder or Path(tempfile.mkdtemp(prefix="reme-soak-"))
     options.folder.mkdir(parents=True, exist_ok=True)
     data_dir = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))
-    server = EmbeddedServer.acquire(data_dir)
-    try:
-        migrate.upgrade(server.url)
-        looks, verdict = soak(options, data_dir, server.url)
-    finally:
-        stop_embedded(data_dir)
-        server.release()
+    with embedded_server(data_dir) as url:
+        migrate.upgrade(url)
+        looks, verdict = soak(options, data_dir, url)
     work, end = options.minutes, options.minutes + options.quiet / 60
     times = (min(WARM_UP_MINUTES, work / 3), work / 2, work, end)
     print(

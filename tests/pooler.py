@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.ports import free_port
 
 PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}{os.pathsep}/usr/sbin")
 _STARTS_SECONDS = 10.0
@@ -27,9 +28,7 @@ def pooler(server_url: str, *, size: int = 3) -> Iterator[str]:
     """
     assert PGBOUNCER is not None, "there is no pgbouncer here (apt-get install pgbouncer)"
     server = conninfo_to_dict(server_url)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     target = " ".join(f"{name}={server[name]}" for name in ("host", "port", "user", "password") if name in server)
     folder = Path(tempfile.mkdtemp(prefix="reme-", dir="/tmp"))
     (folder / "pgbouncer.ini").write_text(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -16,16 +16,10 @@ from reme_core.models import cache
 from reme_core.settings import EmbeddingSettings, Settings
 from reme_core.store.index import upkeep
 from reme_core.types import Message
+from tests.faults.models import answer_in_prose, fail, hang
 from tests.loopback import Answer, Body, Loopback
 
 SAID = [Message(content=f"Ann drank tea number {n}.", message_id=str(n), session_id="s") for n in range(10)]
-
-
-@pytest.fixture
-def loopback() -> Iterator[Loopback]:
-    """A server for each test: a request that hangs in it takes no answer that another test has scripted."""
-    with Loopback() as server:
-        yield server
 
 
 @pytest.fixture
@@ -116,21 +110,8 @@ async def test_a_worker_embeds_what_others_left(
         await until_embedded(other, 10, 40)
 
 
-def hang(loopback: Loopback) -> None:
-    loopback.latency = 60.0
-
-
-def fail(loopback: Loopback) -> None:
-    loopback.fail(500, times=100)
-
-
 def refuse(loopback: Loopback) -> None:
     loopback.fail(400, times=100)
-
-
-def answer_in_prose(loopback: Loopback) -> None:
-    for _ in range(100):
-        loopback.garble("<html>It works!</html>", content_type="text/html")
 
 
 @pytest.mark.parametrize("fault", [hang, fail, refuse, answer_in_prose], ids=lambda fault: fault.__name__)

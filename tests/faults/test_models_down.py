@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from reme_core.models.openai_chat import OpenAIChat
 from reme_core.settings import ChatSettings, RerankSettings, Settings
 from reme_core.store.change import Change
 from reme_core.types import Kind, Memory
+from tests.faults.models import answer_in_prose, fail, hang
 from tests.loopback import Loopback
 
 FLOWS = sorted(name for name in Catalog(Settings()).names() if name.startswith("retrieve_"))
@@ -36,19 +37,6 @@ PROMPTLY = 15.0
 """Seconds on a machine that has other things to do; a model that hangs answers after 30."""
 
 
-def hang(loopback: Loopback) -> None:
-    loopback.latency = 30.0
-
-
-def fail(loopback: Loopback) -> None:
-    loopback.fail(500, times=100)
-
-
-def answer_in_prose(loopback: Loopback) -> None:
-    for _ in range(100):
-        loopback.garble("<html>It works!</html>", content_type="text/html")
-
-
 def break_off(loopback: Loopback) -> None:
     loopback.drop(times=100)
 
@@ -60,13 +48,6 @@ def answer_oddly(loopback: Loopback) -> None:
 
 
 FAULTS: list[Callable[[Loopback], None]] = [hang, fail, answer_in_prose, break_off, answer_oddly]
-
-
-@pytest.fixture
-def loopback() -> Iterator[Loopback]:
-    """A server for each test: a request that hangs in it takes no answer that another test has scripted."""
-    with Loopback() as server:
-        yield server
 
 
 @pytest.fixture

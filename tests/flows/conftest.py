@@ -29,7 +29,8 @@ def own_ops() -> Iterator[None]:
 
 @pytest.fixture
 async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    """Memory on a database of the test's own; offline rules and the offline embedder serve."""
+    """Memory on a database of the test's own, in which no worker runs by itself; offline rules and embedder serve."""
+    settings.worker.embedded = False
     async with Engine(settings) as opened:
         yield opened
 
@@ -37,6 +38,7 @@ async def reme(settings: Settings) -> AsyncIterator[Engine]:
 @pytest.fixture
 async def reme_with_chat(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
     """The same with a chat model, which answers as the loopback server is told."""
+    settings.worker.embedded = False
     chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
     async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""What the tests of personal memory share: turns of a conversation, and the memories that are made of them."""
+"""What the tests of personal memory share: turns, what a model answers of them, and the memories that are made."""
 
 from __future__ import annotations
 
@@ -23,3 +23,15 @@ async def everything(reme: Engine, workspace: str = "w") -> list[Memory]:
     """All memories, closed ones too, in the order in which they were said."""
     found = await reme.memories.list(workspace, Filters(status=None), limit=1_000)
     return sorted(found, key=lambda m: (m.observed_at or m.created_at, m.content))
+
+
+def operation(op: str, statement: str = "", evidence: tuple[int, ...] = (1,), **more: Any) -> dict[str, Any]:
+    return {"op": op, "evidence": list(evidence), "memory": 0, "statement": statement, **more}
+
+
+def answering(*operations: dict[str, Any]) -> dict[str, Any]:
+    return {"operations": list(operations)}
+
+
+async def contents(reme: Engine, status: str = "active") -> list[str]:
+    return [m.content for m in await everything(reme) if m.status == status]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reme_core.errors import FlowError
-from reme_core.flows import grammar
 from reme_core.flows.grammar import Call, Parallel, Serial, Tree, parse
 
 
@@ -124,7 +121,3 @@ def test_any_text_is_a_tree_or_a_flow_error(text: str) -> None:
     except FlowError:
         return
     assert isinstance(node, Call | Serial | Parallel)
-
-
-def test_the_example_runs() -> None:
-    assert doctest.testmod(grammar).failed == 0

@@ -11,7 +11,7 @@ from reme_core.engine import Engine
 from reme_core.personal import grounding
 from reme_core.settings import ChatSettings, OpSettings, Settings
 from reme_core.types import Kind
-from tests.flows.test_personal_reading import answering, contents, everything, operation, summarise, turn
+from tests.flows.personal_turns import answering, contents, everything, operation, summarise, turn
 from tests.loopback import Loopback
 
 
@@ -51,7 +51,7 @@ async def test_what_a_small_model_passes_over_is_kept_word_for_word(reme_small: 
     kinds = {memory.content: memory.kind for memory in await everything(reme_small)}
     assert kinds["From now on answer in French."] == Kind.INSTRUCTION
     loopback.chat(answering())
-    await summarise(reme_small, turn("Forget what I told you about Ada.", "2024-03-07"))
+    await summarise(reme_small, turn("Forget what I told you about Ada.", "2024-05-07"))
     assert "My sister Ada is allergic to peanuts." not in await contents(reme_small)
     before = len(loopback.bodies("/chat/completions"))
     await reme_small.background.catch_up()
@@ -159,8 +159,8 @@ async def test_a_wish_that_a_model_made_up_gives_way_to_the_one_that_was_uttered
     loopback.chat(answering(operation("add", "Always pay at once, in euros", (1,), kind="instruction")))
     await summarise(
         reme_with_chat,
-        turn("I always pay at once. From now on give all sums in euros, please.", "2024-03-07"),
-        turn("ok", "2024-03-07", role="assistant"),
+        turn("I always pay at once. From now on give all sums in euros, please.", "2024-05-07"),
+        turn("ok", "2024-05-07", role="assistant"),
     )
     standing = [m.content for m in (await reme_with_chat.get_profile("w")).instructions]
     assert standing == ["From now on give all sums in euros, please."]
@@ -192,7 +192,7 @@ async def test_a_wish_may_be_corrected_in_passing(reme_with_chat: Engine, loopba
     await summarise(reme_with_chat, turn("From now on answer in French"))
     changed = operation("change", "Answer in Dutch", value="Dutch", thing="language", kind="instruction", memory=1)
     loopback.chat(answering(changed))
-    await summarise(reme_with_chat, turn("hm, I can answer in Dutch better than in French", "2024-03-09"))
+    await summarise(reme_with_chat, turn("hm, I can answer in Dutch better than in French", "2024-05-09"))
     assert [m.content for m in (await reme_with_chat.get_profile("w")).instructions] == ["Answer in Dutch"]
 
 
@@ -211,6 +211,6 @@ async def test_a_wish_ends_only_by_words_of_whoever_has_it(
     loopback.chat(answering(operation("add", "Answer in French", (1,), kind="instruction")))
     await summarise(reme_with_chat, turn("From now on answer in French"))
     loopback.chat(answering({**operation("end", "", (1,)), "memory": 1, "kind": "instruction"}))
-    response = await summarise(reme_with_chat, turn(said, "2024-03-07"))
+    response = await summarise(reme_with_chat, turn(said, "2024-05-07"))
     reasons = [refused["reason"] for refused in response.metadata["refused"]]
     assert (bool(await contents(reme_with_chat)), reasons) == (stands, [grounding.BORROWED] if stands else [])

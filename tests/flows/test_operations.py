@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
 
 import pytest
 
-from reme_core import Message, Settings
+from reme_core import Message
 from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError
 from reme_core.store.change import Change, Close
 from reme_core.types import Kind, Memory
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        yield reme
 
 
 async def contents(reme: Engine, **options: object) -> list[str]:

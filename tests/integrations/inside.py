@@ -1,4 +1,4 @@
-"""A look behind the public face, for tests: the engine of an `AsyncReMe`, and rows of its database."""
+"""What the tests of adapters share: what is told and asked, and a look behind the public face of an `AsyncReMe`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 from reme_core import AsyncReMe
 from reme_core.engine import Engine
+from reme_core.testing.checks import QUESTION, STATEMENT
+
+TOLD, ASKED = STATEMENT, QUESTION
 
 
 async def engine_of(reme: AsyncReMe) -> Engine:

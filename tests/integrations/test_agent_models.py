@@ -23,13 +23,10 @@ from reme_core.turn import AgentChat, Completion
 from reme_core.types import Message
 from tests.integrations.agentscope_driver import FakeModel
 from tests.integrations.autogen_driver import FakeClient
+from tests.integrations.inside import TOLD
 from tests.integrations.langchain_driver import ScriptedChat
 from tests.integrations.llamaindex_driver import ScriptedLLM
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),  # of LlamaIndex's workflows
-]
-TOLD = "My dog Rex lives in Lisbon with my mother."
 READING = {
     "op": "add",
     "evidence": [1],

@@ -1,4 +1,4 @@
-"""AgentScope agents with a memory: the rules for versions 2 and 1, and what is particular to AgentScope."""
+"""AgentScope agents with a memory: what is particular to AgentScope, and the rules for its version 1."""
 
 from __future__ import annotations
 
@@ -22,27 +22,18 @@ from reme_agentscope import ReMeMiddleware
 
 from reme_core import AsyncReMe
 from reme_core.errors import InputError
-from reme_core.testing import ScriptedModel, clock, validate
+from reme_core.testing import ScriptedModel, clock
 from reme_core.turn import TOOLS_HINT
 from reme_core.types import Kind, Memory
-from tests.integrations.agentscope_driver import AgentScopeDriver, AllowedTool, FakeModel
-from tests.integrations.inside import engine_of, fetch, stored_rows
+from tests.integrations.agentscope_driver import AllowedTool, FakeModel
+from tests.integrations.inside import ASKED, TOLD, engine_of, fetch, stored_rows
 from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
 
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
 HERE = Path(__file__).parent
 
 
 def agent_of(model: ScriptedModel, memory: ReMeMiddleware, **options: Any) -> Agent:
     return Agent("assistant", "You are helpful.", FakeModel(model), middlewares=[memory], **options)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mode", ["static_control", "both"])
-async def test_the_rules_are_kept(database_url: str, mode: str, conversations: int) -> None:
-    report = await validate(AgentScopeDriver(mode), database_url=database_url, conversations=conversations)
-    assert report, str(report)
 
 
 async def test_a_task_that_an_agent_gives_by_a_tool_is_not_said_by_the_user(

@@ -1,4 +1,4 @@
-"""AutoGen agents with a memory: the rules, and what is particular to AutoGen."""
+"""AutoGen agents with a memory: what is particular to AutoGen."""
 
 from __future__ import annotations
 
@@ -24,21 +24,10 @@ from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext, ReMeT
 from reme_core import AsyncReMe
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
-from reme_core.testing import Gate, ScriptedModel, clock, validate
+from reme_core.testing import Gate, ScriptedModel, clock
 from reme_core.types import Message
-from tests.integrations.autogen_driver import AutoGenDriver, FakeClient, agent_of
-from tests.integrations.inside import stored_rows
-
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("how", ["agent", "memory", "context"])
-async def test_the_rules_are_kept(database_url: str, how: str, conversations: int) -> None:
-    report = await validate(AutoGenDriver(how), database_url=database_url, conversations=conversations)
-    assert report, str(report)
-
+from tests.integrations.autogen_driver import FakeClient, agent_of
+from tests.integrations.inside import ASKED, TOLD, stored_rows
 
 # --- the agent --------------------------------------------------------------------------------------------------------
 

@@ -26,10 +26,7 @@ from reme_core import AsyncReMe
 from reme_core.errors import InputError
 from reme_core.testing import ScriptedModel, clock
 from tests.integrations.autogen_driver import FakeClient
-from tests.integrations.inside import stored_rows
-
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
+from tests.integrations.inside import ASKED, TOLD, stored_rows
 
 
 async def test_a_turn_is_recorded_when_it_ends(reme: AsyncReMe, model: ScriptedModel) -> None:

@@ -23,11 +23,8 @@ from reme_core import AsyncReMe, Memory, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.testing import ScriptedModel
 from reme_core.turn import TurnMemory
-from tests.integrations.inside import stored
+from tests.integrations.inside import ASKED, TOLD, stored
 from tests.integrations.langchain_driver import LangChainConversation, ScriptedChat
-
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
 
 
 @dataclass

@@ -20,10 +20,8 @@ from reme_langchain import ReMeMiddleware
 
 from reme_core import AsyncReMe, Settings
 from reme_core.testing import ScriptedModel
-from tests.integrations.inside import fetch, stored_rows
+from tests.integrations.inside import ASKED, fetch, stored_rows
 from tests.integrations.langchain_driver import ScriptedChat
-
-ASKED = "Where does my dog Rex live?"
 
 
 @dataclass

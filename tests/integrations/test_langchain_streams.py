@@ -21,10 +21,9 @@ from reme_langchain import ReMeMiddleware
 
 from reme_core import AsyncReMe, Settings
 from reme_core.testing import ScriptedModel, clock
+from tests.integrations.inside import ASKED, TOLD
 from tests.integrations.langchain_driver import ScriptedChat
 
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
 ANSWER = ["In ", "the ", "south."]
 MODES = ["values", "updates", "tasks", "debug", "messages", "custom", "checkpoints"]
 

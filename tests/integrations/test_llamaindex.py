@@ -23,16 +23,10 @@ from reme_core import AsyncReMe, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.testing import Gate, ScriptedModel, clock
 from reme_core.turn import Position, TurnMemory
-from tests.integrations.inside import stored_rows
+from tests.integrations.inside import ASKED, TOLD, stored_rows
 from tests.integrations.llamaindex_driver import LlamaIndexConversation, ScriptedLLM
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),  # of LlamaIndex's workflows
-    pytest.mark.filterwarnings("ignore:Skipping serialization of known unserializable key"),
-    pytest.mark.filterwarnings("ignore:is_running called from within a step"),  # by its ReAct agent
-]
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
+pytestmark = pytest.mark.filterwarnings("ignore:Skipping serialization of known unserializable key")
 
 
 async def told(settings: Settings, workspace: str = "alice") -> None:

@@ -17,8 +17,6 @@ from reme_core.testing import ScriptedModel
 from reme_core.turn import Position
 from tests.integrations.llamaindex_driver import LlamaIndexConversation, ScriptedLLM
 
-pytestmark = pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # of LlamaIndex
-
 TOLD: Final = ("My dog Rex lives in Lisbon with my mother.", "My cat Tom sleeps in the garden shed.")
 ASKED: Final = {"Where does my dog Rex live?": "Lisbon", "Where does my cat Tom sleep?": "shed"}
 

@@ -40,7 +40,6 @@ async def say(framework: str, database_url: str, workspace: str, text: str) -> s
     return model.last_prompt
 
 
-@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # of LlamaIndex's workflows
 @pytest.mark.parametrize("framework", DRIVERS)
 async def test_what_another_process_was_told_is_known_here(database_url: str, framework: str) -> None:
     command = [sys.executable, "-c", TELL, framework, database_url, "alice", STATEMENT]

@@ -9,8 +9,7 @@ from reme_core import AsyncReMe
 from reme_core.settings import Settings
 from reme_core.turn import TurnMemory
 from reme_core.types import Message
-
-ASKED = "Where does my dog Rex live?"
+from tests.integrations.inside import ASKED
 
 
 async def outcomes(reme: AsyncReMe, database_url: str, query: str) -> dict[str, str | None]:

@@ -42,10 +42,6 @@ from tests.integrations.inside import fetch
 from tests.integrations.langchain_driver import LangChainDriver, ScriptedChat
 from tests.integrations.llamaindex_driver import LlamaIndexDriver, ScriptedLLM
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning"),  # of LlamaIndex's workflows
-    pytest.mark.filterwarnings("ignore:is_running called from within a step:DeprecationWarning"),  # of its ReActAgent
-]
 KINDS = ("conversation", "tool")
 
 

@@ -17,11 +17,7 @@ from reme_core.errors import InputError
 from reme_core.settings import Settings
 from reme_core.turn import NOTE_METADATA, TurnMemory
 from reme_core.types import Kind, Memory, Message, ToolCall
-from tests.integrations.inside import stored
-
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
-
+from tests.integrations.inside import ASKED, TOLD, stored
 
 # --- recalling --------------------------------------------------------------------------------------------------------
 

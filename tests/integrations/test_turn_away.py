@@ -21,10 +21,7 @@ from reme_core.store.tool_calls import ToolCallResult
 from reme_core.testing import Gate
 from reme_core.turn import TurnMemory
 from reme_core.types import Message
-from tests.integrations.inside import stored
-
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
+from tests.integrations.inside import ASKED, TOLD, stored
 
 
 async def test_a_dead_database_costs_the_note_and_not_the_turn(gate: Gate, tmp_path: Path) -> None:

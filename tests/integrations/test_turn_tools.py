@@ -18,10 +18,7 @@ from reme_core.settings import Settings
 from reme_core.testing import Gate
 from reme_core.turn import MemoryTools, ToolFailure, TurnMemory
 from reme_core.types import Kind, Memory, Message
-from tests.integrations.inside import engine_of, stored
-
-TOLD = "My dog Rex lives in Lisbon with my mother."
-ASKED = "Where does my dog Rex live?"
+from tests.integrations.inside import ASKED, TOLD, engine_of, stored
 
 
 async def test_the_tools_store_find_change_and_forget(turn: TurnMemory, reme: AsyncReMe) -> None:

@@ -147,7 +147,6 @@ async def test_agentscope(reme: AsyncReMe) -> None:
         assert "Summary of" not in kept and "job 2 step 700 gave" in kept
 
 
-@pytest.mark.filterwarnings("ignore::pydantic.warnings.PydanticDeprecationWarning")  # of LlamaIndex's workflows
 async def test_llamaindex(reme: AsyncReMe) -> None:
     model = ScriptedModel()
     memory = LlamaIndexMemory(client=reme, workspace_id="alice", window=WINDOW, kinds=())

@@ -28,6 +28,7 @@ from packaging.requirements import Requirement
 from reme_core import Settings, cli
 from reme_core.settings.sources import _OLD_NAMES
 from tests.pages.blocks import ROOT, Block
+from tests.ports import free_port
 from tests.second_environment import CHECKOUT
 
 _PROGRAMS = ("reme", "pip", "make", "python", ".ci/run")
@@ -46,7 +47,7 @@ class Runner:
 
     def __init__(self, folder: Path, url: str, python_for: Callable[[Block], str | None]) -> None:
         self.folder, self.python_for = folder, python_for
-        self.ports = {"8002": free_port(), "8003": free_port()}
+        self.ports = {name: str(free_port()) for name in ("8002", "8003")}
         self.environ = {
             "REME_HTTP__PORT": self.ports["8002"],
             "REME_MCP__PORT": self.ports["8003"],
@@ -230,12 +231,6 @@ def check_options(arguments: list[str]) -> None:
             runpy.run_module(arguments[1], run_name="__main__")
         else:
             runpy.run_path(str(ROOT / arguments[0]), run_name="__main__")
-
-
-def free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
 
 
 def listens(port: str) -> bool:

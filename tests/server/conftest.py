@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from starlette.applications import Starlette
 from reme_core.engine import Engine
 from reme_core.server.http import create_app
 from reme_core.settings import Settings
+from tests import ports
 
 
 @pytest.fixture
@@ -116,12 +116,7 @@ def _instance(form: dict[str, Any], defs: dict[str, Any]) -> Any:
     )
 
 
-@pytest.fixture
-def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+free_port = pytest.fixture(ports.free_port)
 
 
 @pytest.fixture

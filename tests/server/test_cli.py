@@ -35,11 +35,10 @@ UNREACHABLE_MODEL = [
 
 
 @pytest.fixture
-def reme(capsys: pytest.CaptureFixture[str]) -> Reme:
+def reme(capsys: pytest.CaptureFixture[str], configured: str) -> Reme:
     return Reme(capsys)
 
 
-@pytest.mark.usefixtures("configured")
 def test_what_is_added_is_recalled_shown_and_deleted(reme: Reme) -> None:
     (added,) = reme.json("add", "She drinks her tea green.", "-w", "alice", "--subject", "Ann", "--kind", "observation")
     assert added["workspace_id"] == "alice" and added["subject"] == "Ann"
@@ -54,7 +53,6 @@ def test_what_is_added_is_recalled_shown_and_deleted(reme: Reme) -> None:
     assert reme.json("recall", "What does she drink?", "-w", "alice", "--closed")["hits"]
 
 
-@pytest.mark.usefixtures("configured")
 def test_what_has_an_end_is_shown_with_it(reme: Reme) -> None:
     with ReMe() as memory:
         ends = datetime(2024, 5, 11, tzinfo=UTC)
@@ -62,7 +60,8 @@ def test_what_has_an_end_is_shown_with_it(reme: Reme) -> None:
     assert "until 2024-05-10" in reme("recall", "Which language?", "-w", "alice")
 
 
-def test_people_get_tables_with_reasons(reme: Reme) -> None:
+def test_people_get_tables_with_reasons(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DATABASE_URL")  # the embedded server serves
     reme("add", "She drinks her tea green.", "[bold]not markup[/bold]", "-w", "alice")
     out = reme("recall", "What does she drink?", "-w", "alice", "--explain")
     assert "She drinks her tea green." in out and "meaning" in out and "█████ 1.00" in out
@@ -73,7 +72,6 @@ def test_people_get_tables_with_reasons(reme: Reme) -> None:
     assert "Nothing in workspace 'bob' answers that." in reme("recall", "tea", "-w", "bob")
 
 
-@pytest.mark.usefixtures("configured")
 def test_remembered_words_cannot_command_the_terminal(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = "Her tea\x1b[2J is\x1b]0;title\x07 green\x9b31m.\r"
     (added,) = reme.json("add", hidden, "-w", "alice", "--subject", "An\x1bn")
@@ -93,7 +91,6 @@ def test_remembered_words_cannot_command_the_terminal(reme: Reme, monkeypatch: p
     assert "\x1b[" in out and "\x1b[2J" not in out and shown in out
 
 
-@pytest.mark.usefixtures("configured")
 def test_whoever_finds_no_memory_where_messages_are_is_told_how_to_see_them(reme: Reme) -> None:
     reme("record", "My dog's name is Biscuit.", "He is three.", "-w", "the flat")
     told = reme("recall", "What is my dog called?", "-w", "the flat")
@@ -111,7 +108,7 @@ def test_whoever_finds_no_memory_where_messages_are_is_told_how_to_see_them(reme
     assert "1 message is recorded there, and this shows it: " in reme("list", "-w", "bob")
 
 
-def test_evidence_and_history_are_shown_in_words(configured: str, settings: Settings, reme: Reme) -> None:
+def test_evidence_and_history_are_shown_in_words(settings: Settings, reme: Reme) -> None:
     with ReMe(settings) as opened:
         opened.record("alice", [Message(message_id="m1", author="Ann", content="I love green tea!")], wait=True)
         memory = Memory(memory_id="tea", content="Ann loves green tea.", sources=[Source(kind="message", id="m1")])
@@ -123,7 +120,7 @@ def test_evidence_and_history_are_shown_in_words(configured: str, settings: Sett
     assert "I love green tea!" in out and "content: Ann loves green tea. → Ann loves tea." in out and "all sorts" in out
 
 
-def test_recall_narrows_by_time_and_session(configured: str, settings: Settings, reme: Reme) -> None:
+def test_recall_narrows_by_time_and_session(settings: Settings, reme: Reme) -> None:
     with ReMe(settings) as opened:
         turns = [("m1", "s1", "2024-05-02", "A walk by the sea."), ("m2", "s2", "2024-06-02", "A walk in the woods.")]
         opened.record(
@@ -147,7 +144,6 @@ def test_recall_narrows_by_time_and_session(configured: str, settings: Settings,
     reme("recall", "walk", "-w", "alice", "--as-of", "soon", code=2)
 
 
-@pytest.mark.usefixtures("configured")
 def test_memories_are_piped_in_listed_changed_and_their_history_is_shown(
     reme: Reme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +163,6 @@ def test_memories_are_piped_in_listed_changed_and_their_history_is_shown(
     reme("update", "none", "Nothing.", "-w", "alice", code=3)
 
 
-@pytest.mark.usefixtures("configured")
 def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:
     reme("record", "I moved to Porto with my son Tim in May.", "-w", "alice", "--session", "monday")
     said = [{"role": "user", "content": "My sister lives in Faro."}, {"role": "assistant", "content": "Nice."}]
@@ -182,7 +177,6 @@ def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytes
         assert '"role": "user"' in reme.err
 
 
-@pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize(
     ("told", "command"),
     [
@@ -218,11 +212,6 @@ def test_the_settings_are_shown_without_what_is_secret(reme: Reme, monkeypatch: 
     assert "hidden" not in str(values) + reme("config", "show", *given)
 
 
-def test_the_version_is_printed_without_a_command(reme: Reme) -> None:
-    assert reme("--version") == reme("version")
-
-
-@pytest.mark.usefixtures("configured")
 def test_a_key_works_until_the_moment_that_is_said_and_not_from_the_past_on(reme: Reme) -> None:
     assert reme("keys", "create", "phone", "--expires", "2001-01-01", code=2) == ""
     assert "is over" in reme.err and reme.json("keys", "list") == []
@@ -230,7 +219,6 @@ def test_a_key_works_until_the_moment_that_is_said_and_not_from_the_past_on(reme
     assert reme.json("keys", "list")[0]["expires_at"].startswith("2098-12-31T22:00:00")
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_workspace_that_does_not_exist_is_told_apart_from_one_without_an_answer(reme: Reme) -> None:
     reme("add", "She drinks her tea green.", "-w", "carol")
     for command in (["recall", "tea"], ["list"], ["summarise"]):
@@ -239,14 +227,12 @@ def test_a_workspace_that_does_not_exist_is_told_apart_from_one_without_an_answe
     assert reme.json("list", "-w", "carl") == []
 
 
-@pytest.mark.usefixtures("configured")
 def test_an_empty_text_is_not_recorded(reme: Reme) -> None:
     for texts in ([""], ["I live in Oslo.", " "]):
         assert reme("record", *texts, "-w", "alice", code=2) == "" and "empty" in reme.err
     assert reme.json("workspaces") == []
 
 
-@pytest.mark.usefixtures("configured")
 def test_all_keys_are_deleted_only_on_an_answer(reme: Reme) -> None:
     reme("keys", "create", "phone", "-w", "alice")
     assert reme.json("keys", "list")[0]["workspaces"] == ["alice"]
@@ -254,7 +240,6 @@ def test_all_keys_are_deleted_only_on_an_answer(reme: Reme) -> None:
     assert reme.json("keys", "clear", "--yes") == {"deleted_count": 1}
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_workspace_is_loaded_dumped_copied_moved_and_cleared(reme: Reme, tmp_path: Path) -> None:
     library = tmp_path / "tips.jsonl"
     line = {"memory_id": "m1", "memory_type": "task", "when_to_use": "A search finds nothing", "content": "Broaden it."}
@@ -278,7 +263,6 @@ def test_a_workspace_is_loaded_dumped_copied_moved_and_cleared(reme: Reme, tmp_p
     assert "`reme workspaces` lists them" in reme.err
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_library_with_a_bad_line_is_left_out_and_the_line_is_named(reme: Reme, tmp_path: Path) -> None:
     library = tmp_path / "tips.jsonl"
     library.write_text('{"content": "good", "memory_type": "task"}\n{"content": \n')
@@ -287,7 +271,6 @@ def test_a_library_with_a_bad_line_is_left_out_and_the_line_is_named(reme: Reme,
     assert "2" in reme.err and reme.json("workspaces")[0]["memories"] == 1
 
 
-@pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -316,7 +299,6 @@ def test_errors_end_with_their_code_and_without_a_traceback(
     assert says in reme.err.replace("\n", " ") and "Traceback" not in reme.err
 
 
-@pytest.mark.usefixtures("configured")
 def test_an_error_is_json_too_and_debug_shows_where_it_came_from(reme: Reme) -> None:
     assert reme("--json", "show", "m1", "-w", "alice", code=3) == ""
     assert json.loads(reme.err)["error"]["code"] == "not_found"
@@ -345,7 +327,7 @@ def test_our_own_command_lines_stay_ours(first: str) -> None:
 
 
 def test_the_version_is_the_package_s(reme: Reme) -> None:
-    assert reme("version") == reme_core.__version__ + "\n"
+    assert reme("version") == reme("--version") == reme_core.__version__ + "\n"
     assert reme.json("version") == {"version": reme_core.__version__}
 
 
@@ -391,7 +373,6 @@ def test_ops_of_ones_own_are_listed(reme: Reme, tmp_path: Path) -> None:
     assert "shout" in {op["name"] for op in listed["ops"]}
 
 
-@pytest.mark.usefixtures("configured")
 def test_brackets_are_text_wherever_they_are_shown(reme: Reme) -> None:
     text = "tags [bold]stay[/bold], [/unopened] too"
     (added,) = reme.json("add", text, "--subject", "[/x]", "-w", "alice")
@@ -416,7 +397,6 @@ def test_a_missing_extra_is_named(command: str, package: str, extra: str) -> Non
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.usefixtures("configured")
 def test_a_single_question_is_answered_as_json_and_a_failure_ends_with_its_code(reme: Reme) -> None:
     reme("add", "I live in Porto", "-w", "alice")
     answered = reme.json("chat", "Where do I live?", "-w", "alice")
@@ -455,7 +435,6 @@ def test_jobs_that_were_given_up_are_tried_again_or_thrown_away(reme: Reme, conf
     assert reme.json("jobs", "list", "--status", "failed") == []
 
 
-@pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize("command", [["jobs", "run"], ["summarise", "-w", "alice"]])
 def test_jobs_that_all_fail_are_an_error_with_the_reason(
     reme: Reme, command: list[str], monkeypatch: pytest.MonkeyPatch

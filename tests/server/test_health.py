@@ -6,6 +6,7 @@ import asyncio
 import html
 import json
 import re
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -38,6 +39,19 @@ async def test_a_service_is_ready_and_says_what_waits_whatever_keys_there_are(
     assert (await client.get("/health/live")).json() == {"status": "healthy"}
     ready = (await client.get("/health/ready")).json()
     assert (ready["status"], ready["database"], ready["due_jobs"], ready["models"]) == ("ready", True, 0, None)
+
+
+async def test_health_never_waits_for_a_request_that_waits(client: httpx.AsyncClient, reme: Engine) -> None:
+    held = [await reme.database._pool.getconn() for _ in range(reme.settings.pool_size)]  # type: ignore[union-attr]
+    stuck = asyncio.create_task(client.post("/retrieve_task_memory", json={"query": "x"}))
+    await asyncio.sleep(0.1)
+    begun = time.monotonic()
+    assert (await client.get("/health")).json() == {"status": "healthy"}
+    assert time.monotonic() - begun < 1
+    assert not stuck.done()
+    for connection in held:
+        await reme.database._pool.putconn(connection)  # type: ignore[union-attr]
+    assert (await stuck).status_code == 200
 
 
 async def test_what_could_run_and_does_not_is_counted(settings: Settings) -> None:

@@ -40,6 +40,8 @@ def with_model(settings: Settings, loopback: Loopback) -> Callable[[str], Settin
 
 @pytest.fixture
 async def words(with_model: Callable[[str], Settings]) -> AsyncIterator[Engine]:
-    """An open store with the embedding model `words`, 64 wide."""
-    async with Engine(with_model("words")) as opened:
+    """The same with the embedding model `words`, 64 wide."""
+    settings = with_model("words")
+    settings.worker.embedded = False
+    async with Engine(settings) as opened:
         yield opened

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
@@ -20,12 +19,6 @@ from tests.loopback import Loopback
 from tests.unit.compat.histories import history
 
 CARD = MistakeCard(mistake_type="early", correct_decision="wait", evidence="the log", lesson="Wait for the log.")
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    async with Engine(settings) as opened:
-        yield opened
 
 
 def episode(number: int, **values: object) -> Episode:

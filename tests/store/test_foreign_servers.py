@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,13 +21,9 @@ from reme_core.postgres.embedded.files import environment, postgres_binary
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.settings import Settings
 from tests.conftest import make_data_dir
+from tests.ports import free_port
 
 PASSWORD = "right"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

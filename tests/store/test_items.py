@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import doctest
 import math
 import random
 from collections.abc import AsyncIterator
@@ -13,7 +12,6 @@ import pytest
 
 from reme_core import AsyncReMe, ItemWrite, Message, NamespacePattern, Settings
 from reme_core.errors import InputError
-from reme_core.store import item_filter
 
 
 @pytest.fixture
@@ -113,7 +111,3 @@ async def test_a_conversation_is_read_in_order_without_what_was_erased(reme: Asy
     await reme.record("w", [*said, Message(content="elsewhere", session_id="tuesday")])
     await reme.erase_messages("w", [said[1].message_id])
     assert [message.content for message in await reme.messages("w", "monday")] == ["one", "three"]
-
-
-def test_the_examples_run() -> None:
-    assert doctest.testmod(item_filter).failed == 0

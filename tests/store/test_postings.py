@@ -6,12 +6,11 @@ import asyncio
 import itertools
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
 
 import numpy as np
 import pytest
 
-from reme_core import Message, Settings
+from reme_core import Message
 from reme_core.engine import Engine
 from reme_core.postgres.database import Database
 from reme_core.store.index import postings
@@ -23,11 +22,8 @@ WORDS = [f"w{number}" for number in range(40)]
 
 
 @pytest.fixture
-async def reme(with_model: Callable[[str], Settings]) -> AsyncIterator[Engine]:
-    settings = with_model("words")
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        yield reme
+def reme(words: Engine) -> Engine:
+    return words
 
 
 async def all_postings(database: Database) -> list[tuple[object, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,13 +13,6 @@ from reme_core.engine import Engine
 from reme_core.store.index import postings
 from tests.store.recalled import day, found
 from tests.store.recount import recounted, statistics
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        yield reme
 
 
 def turns(*texts: tuple[str, str], session: str = "s", at: datetime | None = None) -> list[Message]:

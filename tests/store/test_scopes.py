@@ -17,12 +17,6 @@ ANN: Scope = {"user_id": "ann", "agent_id": "cook"}
 BOB: Scope = {"user_id": "bob", "agent_id": "cook", "run_id": "r1"}
 
 
-@pytest.fixture
-async def reme(settings: Settings) -> Any:
-    async with Engine(settings) as engine:
-        yield engine
-
-
 def told(content: str, **more: Any) -> Message:
     return Message(content=content, session_id="s" + content[:8], **more)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-import sys
-
 import pytest
 
 from reme_core.prompts.budget import count_tokens
 from reme_core.prompts.fence import NOTE, fence
 from reme_core.prompts.note_text import note
 from reme_core.prompts.transcript import condense, language, speech_in, transcript
-from reme_core.text import ids
 from reme_core.text.ids import episode_id, with_ids
 from reme_core.types import Message, Trajectory
 
@@ -119,8 +115,3 @@ def test_an_attempt_is_known_by_its_score_too() -> None:
     good, bad = (Trajectory(task_id="t", messages=messages, score=score) for score in (1.0, 0.0))
     assert episode_id(good) != episode_id(bad)
     assert episode_id(Trajectory(messages=messages, metadata={"episode_id": "e7"})) == "e7"
-
-
-def test_the_examples_run() -> None:
-    for module in (sys.modules[fence.__module__], sys.modules[note.__module__], ids):
-        assert doctest.testmod(module).failed == 0
