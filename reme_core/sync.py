@@ -143,15 +143,7 @@ class ReMe(Facade):
     It opens when it is first used and may be shared by any number of threads. `close` it, or leave the `with` block;
     one that is forgotten is closed when the program ends. A forked child opens connections of its own.
 
-    Attributes:
-        memories: Adding, reading, changing, deleting and explaining single memories.
-        workspaces: Listing, loading, dumping, copying, clearing and moving whole workspaces.
-        episodes: Scored attempts, and what they taught.
-        tools: Calls of tools, and guidance for the next ones.
-        items: JSON values that programs put and get under a key of their own.
-        working: What keeps a long task within its model's window, and gives back what left it.
-        background: The queue of background work.
-        settings: What it was opened with.
+    It has the parts of an `AsyncReMe`, which says what they are.
     """
 
     def __init__(self, settings: Settings | None = None, **overrides: Any) -> None:

@@ -26,15 +26,16 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 
+from reme_core.engine import Engine
 from reme_core.models import local
 from reme_core.postgres import migrate
 from reme_core.postgres.database import Database
 from reme_core.postgres.embedded.files import initialise
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.postgres.errors import normalise_url
-from reme_core.settings import Settings
+from reme_core.settings import ChatSettings, Settings
 from tests.citus import distributed_database, empty
-from tests.loopback import loopback, loopback_server  # noqa: F401  (fixtures)
+from tests.loopback import Loopback, loopback, loopback_server  # noqa: F401  (fixtures)
 from tests.pooler import pooler
 
 CITUS_URL = os.environ.get("REME_TEST_CITUS_URL")
@@ -231,6 +232,23 @@ def settings(database_url: str, pooler_url: str | None, tmp_path: Path) -> Setti
 async def database(settings: Settings) -> AsyncIterator[Database]:
     """The test's own database, open."""
     async with await Database.open(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def reme(settings: Settings) -> AsyncIterator[Engine]:
+    """An open memory on it in which no worker runs by itself; the offline rules and the offline embedder serve."""
+    settings.worker.embedded = False
+    async with Engine(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def reme_with_chat(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:  # noqa: F811 - the fixture
+    """`reme` with a chat model, which answers as the loopback server is told."""
+    settings.worker.embedded = False
+    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
+    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as opened:
         yield opened
 
 

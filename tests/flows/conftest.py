@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,8 +12,6 @@ from reme_core.flows import registry
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import run
-from reme_core.settings import ChatSettings, Settings
-from tests.loopback import Loopback
 
 
 @pytest.fixture
@@ -25,23 +23,6 @@ def own_ops() -> Iterator[None]:
     for live, before in ((registry._ops, kept), (registry._aliases, aliases)):
         live.clear()
         live.update(before)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    """Memory on a database of the test's own, in which no worker runs by itself; offline rules and embedder serve."""
-    settings.worker.embedded = False
-    async with Engine(settings) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def reme_with_chat(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
-    """The same with a chat model, which answers as the loopback server is told."""
-    settings.worker.embedded = False
-    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as opened:
-        yield opened
 
 
 def deps_of(reme: Engine, **changes: Any) -> Deps:

@@ -11,10 +11,13 @@ from reme_core.engine import Engine
 from reme_core.store.filters import Filters
 from reme_core.turn import TurnMemory
 from reme_core.types import Memory, Source, Status
+from tests.flows.personal_turns import answering, operation
 from tests.loopback import Loopback
 
 SALARY = "My salary is 52,000 euros a year."
 FORGET = "Please forget my salary."
+OF_SALARY = operation("add", "The salary is 52,000 euros.", thing="salary", value="52,000")
+"""What a chat model makes of it."""
 
 
 async def say(reme: Engine, *messages: str | Message, session: str = "s") -> None:
@@ -154,14 +157,7 @@ async def test_with_a_model_messages_are_passed_over_whatever_it_answers(
 async def test_a_model_that_ignores_a_command_keeps_no_memory_from_being_forgotten(
     reme_with_chat: Engine, loopback: Loopback
 ) -> None:
-    said = {
-        "op": "add",
-        "evidence": [1],
-        "thing": "salary",
-        "value": "52,000",
-        "statement": "The salary is 52,000 euros.",
-    }
-    loopback.chat({"operations": [said]})
+    loopback.chat(answering(OF_SALARY))
     await say(reme_with_chat, SALARY)
     assert len(await reme_with_chat.memories.list("w")) == 1
     loopback.chat({"operations": []})
@@ -173,14 +169,7 @@ async def test_a_model_that_ignores_a_command_keeps_no_memory_from_being_forgott
 async def test_what_a_model_reads_before_a_command_of_the_same_conversation_goes_with_it(
     reme_with_chat: Engine, loopback: Loopback, command: str, left: int
 ) -> None:
-    said = {
-        "op": "add",
-        "evidence": [1],
-        "thing": "salary",
-        "value": "52,000",
-        "statement": "The salary is 52,000 euros.",
-    }
-    loopback.chat({"operations": [said]})
+    loopback.chat(answering(OF_SALARY))
     await say(reme_with_chat, SALARY, command)
     assert not [text for text in await told(reme_with_chat) if "52,000" in text]
     stored = await reme_with_chat.memories.list("w", Filters(status=None))

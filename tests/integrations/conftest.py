@@ -23,6 +23,7 @@ def conversations() -> int:
 
 @pytest.fixture
 async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
+    settings.worker.embedded = False
     async with AsyncReMe(settings) as opened:
         yield opened
 

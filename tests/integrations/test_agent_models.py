@@ -73,11 +73,10 @@ async def test_the_agents_model_reads_for_its_memory(framework: str, settings: S
 
 
 @pytest.mark.parametrize("framework", KINDS)
-async def test_an_open_memory_takes_no_model(framework: str, settings: Settings) -> None:
+async def test_an_open_memory_takes_no_model(framework: str, reme: AsyncReMe) -> None:
     kind, wrap = KINDS[framework]
-    async with AsyncReMe(settings) as reme:
-        with pytest.raises(InputError, match="leave chat_model out"):
-            kind(client=reme, workspace_id="alice", chat_model=wrap(ScriptedModel()))
+    with pytest.raises(InputError, match="leave chat_model out"):
+        kind(client=reme, workspace_id="alice", chat_model=wrap(ScriptedModel()))
 
 
 async def test_a_model_whose_event_loop_has_ended_is_unavailable_for_now() -> None:

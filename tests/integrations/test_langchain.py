@@ -243,24 +243,20 @@ async def test_retrieves_memories_and_messages_in_turn_or_nothing_where_memory_i
         await ReMeRetriever(nowhere, "alice", on_error="raise").ainvoke("Rex")
 
 
-async def test_a_retriever_finds_as_many_as_wanted_of_whom_is_named(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
-        for user in ("ann", "bob"):
-            await reme.memories.add("alice", [f"{user}'s dog is Rex {n}." for n in range(3)], user_id=user)
-        for limit in ({"top_k": 2}, {"k": 2}, {"search_kwargs": {"k": 2}}):
-            options: Any = {"user_id": "ann", **limit}
-            found = [
-                document.page_content for document in ReMeRetriever(reme, "alice", **options).invoke("Rex the dog")
-            ]
-            assert len(found) == 2
-            assert all(text.startswith("ann's") for text in found)
+async def test_a_retriever_finds_as_many_as_wanted_of_whom_is_named(reme: AsyncReMe) -> None:
+    for user in ("ann", "bob"):
+        await reme.memories.add("alice", [f"{user}'s dog is Rex {n}." for n in range(3)], user_id=user)
+    for limit in ({"top_k": 2}, {"k": 2}, {"search_kwargs": {"k": 2}}):
+        options: Any = {"user_id": "ann", **limit}
+        found = [document.page_content for document in ReMeRetriever(reme, "alice", **options).invoke("Rex the dog")]
+        assert len(found) == 2
+        assert all(text.startswith("ann's") for text in found)
 
 
-async def test_a_retriever_gives_nothing_that_is_unlikely_to_fit(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
-        await reme.memories.add("alice", [TOLD])
-        assert await ReMeRetriever(reme, "alice").ainvoke("Which bus goes to the airport?")
-        assert not await ReMeRetriever(reme, "alice", min_relevance=0.9).ainvoke("Which bus goes to the airport?")
+async def test_a_retriever_gives_nothing_that_is_unlikely_to_fit(reme: AsyncReMe) -> None:
+    await reme.memories.add("alice", [TOLD])
+    assert await ReMeRetriever(reme, "alice").ainvoke("Which bus goes to the airport?")
+    assert not await ReMeRetriever(reme, "alice", min_relevance=0.9).ainvoke("Which bus goes to the airport?")
 
 
 @pytest.mark.parametrize(

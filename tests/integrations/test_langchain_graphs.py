@@ -50,24 +50,23 @@ async def remember(reme: AsyncReMe, workspace: str, town: str) -> None:
     await reme.record(workspace, [said], session_id="earlier", wait=True)
 
 
-async def test_tenants_with_the_same_thread_and_message_ids_are_kept_apart(settings: Settings) -> None:
+async def test_tenants_with_the_same_thread_and_message_ids_are_kept_apart(reme: AsyncReMe) -> None:
     homes = {"alice": "Lisbon", "bob": "Tokyo"}
     model, meeting = ScriptedModel(), asyncio.Barrier(2)
-    async with AsyncReMe(settings) as reme:
-        for workspace, town in homes.items():
-            await remember(reme, workspace, town)
-        memory = ReMeMiddleware(client=reme, workspace_id=lambda runtime: runtime.context.user_id)
-        chat = _Meeting(model)
-        chat.meeting = meeting
-        agent: Any = create_agent(chat, middleware=[memory], context_schema=Context)
-        asked = {"messages": [HumanMessage(ASKED, id="1")]}
-        thread = {"configurable": {"thread_id": "main"}}
-        await asyncio.gather(*(agent.ainvoke(asked, thread, context=Context(name)) for name in homes))
-        await memory.aclose()
-        shown = [" ".join(message.text for message in prompt) for prompt in model.prompts]
-        assert sorted(("Lisbon" in text, "Tokyo" in text) for text in shown) == [(False, True), (True, False)]
-        for name in homes:
-            assert [words for _, _, words in await recorded(reme, name)][:1] == [ASKED]
+    for workspace, town in homes.items():
+        await remember(reme, workspace, town)
+    memory = ReMeMiddleware(client=reme, workspace_id=lambda runtime: runtime.context.user_id)
+    chat = _Meeting(model)
+    chat.meeting = meeting
+    agent: Any = create_agent(chat, middleware=[memory], context_schema=Context)
+    asked = {"messages": [HumanMessage(ASKED, id="1")]}
+    thread = {"configurable": {"thread_id": "main"}}
+    await asyncio.gather(*(agent.ainvoke(asked, thread, context=Context(name)) for name in homes))
+    await memory.aclose()
+    shown = [" ".join(message.text for message in prompt) for prompt in model.prompts]
+    assert sorted(("Lisbon" in text, "Tokyo" in text) for text in shown) == [(False, True), (True, False)]
+    for name in homes:
+        assert [words for _, _, words in await recorded(reme, name)][:1] == [ASKED]
 
 
 @pytest.mark.parametrize("checkpointed", [True, False])

@@ -146,12 +146,11 @@ def test_what_another_adapter_recorded_comes_back_in_its_role(
     assert answered.tool_call_id == "1"
 
 
-async def test_a_note_that_somebody_types_is_remembered_as_what_was_said(settings: Settings) -> None:
+async def test_a_note_that_somebody_types_is_remembered_as_what_was_said(reme: AsyncReMe) -> None:
     typed = "  Why does my prompt hold <memory_note>? My dog Rex lives in Lisbon.  "
-    async with AsyncReMe(settings) as reme:
-        history = ReMeChatMessageHistory("monday", reme, "alice")
-        await history.aadd_messages([HumanMessage(typed)])
-        assert [hit.content for hit in (await reme.recall("alice", "Rex Lisbon", kind="conversation")).hits] == [typed]
+    history = ReMeChatMessageHistory("monday", reme, "alice")
+    await history.aadd_messages([HumanMessage(typed)])
+    assert [hit.content for hit in (await reme.recall("alice", "Rex Lisbon", kind="conversation")).hits] == [typed]
 
 
 async def test_what_is_no_json_is_refused_and_nothing_is_added(settings: Settings) -> None:
@@ -176,32 +175,29 @@ def test_what_means_nothing_is_refused(settings: Settings, arguments: dict[str, 
         ReMeChatMessageHistory(**{"session_id": "monday", "database_url": settings, **arguments})
 
 
-async def test_a_conversation_is_of_whom_was_named(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
-        with ReMeChatMessageHistory("monday", reme, "alice", user_id="ann") as history:
-            history.add_user_message("My dog is called Rex.")
-        for user, found in (("ann", 1), ("bob", 0)):
-            assert len((await reme.recall("alice", "Rex", kind="conversation", user_id=user)).hits) == found
+async def test_a_conversation_is_of_whom_was_named(reme: AsyncReMe) -> None:
+    with ReMeChatMessageHistory("monday", reme, "alice", user_id="ann") as history:
+        history.add_user_message("My dog is called Rex.")
+    for user, found in (("ann", 1), ("bob", 0)):
+        assert len((await reme.recall("alice", "Rex", kind="conversation", user_id=user)).hits) == found
 
 
-async def test_an_erased_conversation_leaves_none_of_its_words(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
-        history = ReMeChatMessageHistory("monday", reme, "alice")
-        parts: list[Any] = [{"type": "text", "text": "My dog is called Rex."}, {"type": "text", "text": "nul\x00l"}]
-        await history.aadd_messages([HumanMessage(parts), ToolMessage("", tool_call_id="1"), HumanMessage("nul\x00l")])
-        await history.aclear()
-        assert await history.aget_messages() == []
-        rows = await reme.connection.run(
-            lambda engine: engine.database.fetch("alice", "select content, metadata::text from reme.message")
-        )
-        assert rows == [("", "{}")] * 3
+async def test_an_erased_conversation_leaves_none_of_its_words(reme: AsyncReMe) -> None:
+    history = ReMeChatMessageHistory("monday", reme, "alice")
+    parts: list[Any] = [{"type": "text", "text": "My dog is called Rex."}, {"type": "text", "text": "nul\x00l"}]
+    await history.aadd_messages([HumanMessage(parts), ToolMessage("", tool_call_id="1"), HumanMessage("nul\x00l")])
+    await history.aclear()
+    assert await history.aget_messages() == []
+    rows = await reme.connection.run(
+        lambda engine: engine.database.fetch("alice", "select content, metadata::text from reme.message")
+    )
+    assert rows == [("", "{}")] * 3
 
 
-async def test_histories_of_equal_name_are_apart_where_their_scopes_are(settings: Settings) -> None:
-    async with AsyncReMe(settings) as reme:
-        ann, bob = (ReMeChatMessageHistory("monday", reme, "alice", user_id=user) for user in ("ann", "bob"))
-        await ann.aadd_messages([HumanMessage("My dog is called Rex.")])
-        await bob.aadd_messages([HumanMessage("My cat is called Tom.")])
-        assert [message.text for message in await ann.aget_messages()] == ["My dog is called Rex."]
-        await ann.aclear()
-        assert [message.text for message in await bob.aget_messages()] == ["My cat is called Tom."]
+async def test_histories_of_equal_name_are_apart_where_their_scopes_are(reme: AsyncReMe) -> None:
+    ann, bob = (ReMeChatMessageHistory("monday", reme, "alice", user_id=user) for user in ("ann", "bob"))
+    await ann.aadd_messages([HumanMessage("My dog is called Rex.")])
+    await bob.aadd_messages([HumanMessage("My cat is called Tom.")])
+    assert [message.text for message in await ann.aget_messages()] == ["My dog is called Rex."]
+    await ann.aclear()
+    assert [message.text for message in await bob.aget_messages()] == ["My cat is called Tom."]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from reme_core import AsyncReMe
-from reme_core.settings import Settings
 from reme_core.turn import TurnMemory
 from reme_core.types import Message
 from tests.integrations.inside import fetch
@@ -15,13 +12,6 @@ from tests.integrations.inside import fetch
 TURNS = 300
 ASKED = "Where does my dog Rex like to sleep?"
 TOLD = "My dog Rex sleeps in the wine cellar."
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[AsyncReMe]:
-    settings.worker.embedded = False
-    async with AsyncReMe(settings) as opened:
-        yield opened
 
 
 def conversation() -> list[Message]:

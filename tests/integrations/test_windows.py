@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -49,6 +50,19 @@ def check(prompt: list[Any]) -> None:
     assert most_tokens(text) < 0.75 * WINDOW, most_tokens(text)
 
 
+async def work(model: ScriptedModel, say: Callable[[str], Awaitable[str]], words: int = 100) -> None:
+    """Let an agent read three logs, and ask it for what left its window; `say` gives what its model was shown last."""
+    for job in range(3):
+        model.call("read_log", job=job)
+        await say(f"Read the log of job {job}. " + "It matters a lot to me. " * words)
+    model.call("grep_working_memory", pattern="job 1 step 600 ")
+    found = await say("What did step 600 of job 1 give?")
+    assert "job 1 step 600 gave 22201" in found and "Summary of" in found
+    model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
+    assert "job 1 step 0 gave 1" in await say("And its first step?")
+    check(model.prompts[-1])
+
+
 async def test_langchain_with_a_result_that_is_no_text(reme: AsyncReMe) -> None:
     model = ScriptedModel()
     async with ReMeMiddleware(client=reme, workspace_id="alice", window=WINDOW, recall=False) as memory:
@@ -69,27 +83,20 @@ async def test_langchain(reme: AsyncReMe, asynchronous: bool) -> None:
             ScriptedChat(model), [tool(read_log)], middleware=[memory], checkpointer=InMemorySaver()
         )
 
-        async def say(text: str) -> list[Any]:
-            place = {"configurable": {"thread_id": "t"}}
-            asked = {"messages": [HumanMessage(text)]}
-            state = await agent.ainvoke(asked, place) if asynchronous else agent.invoke(asked, place)
-            check(model.prompts[-1])
-            return state["messages"]  # type: ignore[no-any-return]
+        place: Any = {"configurable": {"thread_id": "t"}}
 
-        for job in range(3):
-            model.call("read_log", job=job)
-            await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 100)
-        model.call("grep_working_memory", pattern="job 1 step 600 ")
-        said = await say("What did step 600 of job 1 give?")
-        found = next(m for m in reversed(said) if isinstance(m, ToolMessage))
-        assert "job 1 step 600 gave 22201" in str(found.text)
-        model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", str(found.text))[0], offset=0)
-        said = await say("And its first step?")
-        assert "job 1 step 0 gave 1" in next(str(m.text) for m in reversed(said) if isinstance(m, ToolMessage))
+        async def say(text: str) -> str:
+            asked = {"messages": [HumanMessage(text)]}
+            await agent.ainvoke(asked, place) if asynchronous else agent.invoke(asked, place)
+            check(model.prompts[-1])
+            return model.last_prompt
+
+        await work(model, say)
         # The state keeps everything, in order.
+        said = agent.get_state(place).values["messages"]
         outputs = [str(m.text) for m in said if isinstance(m, ToolMessage)]
         assert outputs[:3] == [read_log(job) for job in range(3)]
-        assert "Summary of" in model.last_prompt and not any("Summary of" in str(m.text) for m in said)
+        assert not any("Summary of" in str(m.text) for m in said)
         assert [m.tool_calls[0]["id"] for m in said if isinstance(m, AIMessage) and m.tool_calls] == [
             m.tool_call_id for m in said if isinstance(m, ToolMessage)
         ]
@@ -111,14 +118,7 @@ async def test_autogen(reme: AsyncReMe, how: str) -> None:
         check(model.prompts[-1])
         return model.last_prompt
 
-    for job in range(3):
-        model.call("read_log", job=job)
-        await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 100)
-    model.call("grep_working_memory", pattern="job 1 step 600 ")
-    found = await say("What did step 600 of job 1 give?")
-    assert "job 1 step 600 gave 22201" in found and "Summary of" in found
-    model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
-    assert "job 1 step 0 gave 1" in await say("And its first step?")
+    await work(model, say)
     kept = str(await agent.save_state())
     assert "Summary of" not in kept and "job 2 step 700 gave" in kept
     await memory.close()
@@ -135,14 +135,8 @@ async def test_agentscope(reme: AsyncReMe) -> None:
             check(model.prompts[-1])
             return model.last_prompt
 
-        for job in range(3):
-            model.call("read_log", job=job)
-            await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 100)
-        model.call("grep_working_memory", pattern="job 1 step 600 ")
-        found = await say("What did step 600 of job 1 give?")
-        assert "job 1 step 600 gave 22201" in found and "Summary of" in found and "You read logs." in found
-        model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
-        assert "job 1 step 0 gave 1" in await say("And its first step?")
+        await work(model, say)
+        assert "You read logs." in model.last_prompt
         kept = agent.state.model_dump_json()
         assert "Summary of" not in kept and "job 2 step 700 gave" in kept
 
@@ -155,19 +149,10 @@ async def test_llamaindex(reme: AsyncReMe) -> None:
 
     async def say(text: str) -> str:
         await agent.run(text, memory=memory)
+        check(model.prompts[-2])  # what this run itself has read stands beside its memory until the next one
         return model.last_prompt
 
-    for job in range(3):
-        model.call("read_log", job=job)
-        await say(f"Read the log of job {job}. " + "It matters a lot to me. " * 130)
-        # What this run itself has read stands beside its memory; from the next on it is shortened.
-        check(model.prompts[-2])
-    model.call("grep_working_memory", pattern="job 1 step 600 ")
-    found = await say("What did step 600 of job 1 give?")
-    check(model.prompts[-1])
-    assert "job 1 step 600 gave 22201" in found and "Summary of" in found
-    model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
-    assert "job 1 step 0 gave 1" in await say("And its first step?")
+    await work(model, say, words=130)
     kept = str([str(message) for message in await memory.aget_all()])
     assert "Summary of" not in kept and "job 2 step 700 gave" in kept
     await memory.aclose()

@@ -18,15 +18,7 @@ from starlette.applications import Starlette
 
 from reme_core.engine import Engine
 from reme_core.server.http import create_app
-from reme_core.settings import Settings
 from tests import ports
-
-
-@pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    """Memory on a database of the test's own; offline rules and the offline embedder serve."""
-    async with Engine(settings) as opened:
-        yield opened
 
 
 @pytest.fixture

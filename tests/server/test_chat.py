@@ -6,7 +6,7 @@ import asyncio
 import os
 import pty
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -20,27 +20,16 @@ from reme_core import Settings
 from reme_core.cli.chat import COMMANDS, Terminal
 from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelError
-from reme_core.settings import ChatSettings
 from reme_core.turn.chat import Chat
 from reme_core.types import Memory, Message
 from tests.loopback import Loopback
 
 
 @pytest.fixture
-async def offline(settings: Settings) -> AsyncIterator[Engine]:
-    """A memory without a chat model."""
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        yield reme
-
-
-@pytest.fixture
-async def reme(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
-    """A memory whose chat model is the loopback server."""
-    settings.worker.embedded = False
-    settings.llm["default"] = ChatSettings(model_name="scripted", base_url=loopback.url, max_retries=0)
-    async with Engine(settings) as reme:
-        yield reme
+def terminal(reme: Engine) -> Terminal:
+    made = Terminal(reme, Chat(reme, "alice"), "", "")
+    made.console.width = 200
+    return made
 
 
 def prompts(loopback: Loopback) -> list[list[dict[str, str]]]:
@@ -48,10 +37,10 @@ def prompts(loopback: Loopback) -> list[list[dict[str, str]]]:
     return [body["messages"] for body in loopback.bodies("/chat/completions")]
 
 
-async def test_an_answer_rests_on_memories_and_says_which(reme: Engine, loopback: Loopback) -> None:
-    await reme.memories.add("alice", "She is a vegetarian.")
+async def test_an_answer_rests_on_memories_and_says_which(reme_with_chat: Engine, loopback: Loopback) -> None:
+    await reme_with_chat.memories.add("alice", "She is a vegetarian.")
     loopback.chat("How about a lentil stew?")
-    answer = await Chat(reme, "alice").chat_with_memory("What should I cook tonight?")
+    answer = await Chat(reme_with_chat, "alice").chat_with_memory("What should I cook tonight?")
     assert answer.answer == "How about a lentil stew?"
     assert [m.content for m in answer.memories] == ["She is a vegetarian."]
     system = prompts(loopback)[0][0]
@@ -59,19 +48,21 @@ async def test_an_answer_rests_on_memories_and_says_which(reme: Engine, loopback
     assert "She is a vegetarian." in system["content"]
 
 
-async def test_what_is_said_in_one_conversation_is_known_in_the_next(reme: Engine, loopback: Loopback) -> None:
+async def test_what_is_said_in_one_conversation_is_known_in_the_next(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
     loopback.chat("Noted.")
-    await Chat(reme, "alice").chat_with_memory("My sister Maria lives in Porto.")
-    await Chat(reme, "alice").chat_with_memory("Where does my sister live?")
-    await Chat(reme, "bob").chat_with_memory("Where does my sister live?")
+    await Chat(reme_with_chat, "alice").chat_with_memory("My sister Maria lives in Porto.")
+    await Chat(reme_with_chat, "alice").chat_with_memory("Where does my sister live?")
+    await Chat(reme_with_chat, "bob").chat_with_memory("Where does my sister live?")
     of_alice, of_bob = (request[0]["content"] for request in prompts(loopback)[1:])
     assert "Maria lives in Porto" in of_alice
     assert "Porto" not in of_bob
 
 
-async def test_history_is_shown_as_asked_for(reme: Engine, loopback: Loopback) -> None:
+async def test_history_is_shown_as_asked_for(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.chat("yes")
-    chat = Chat(reme, "alice")
+    chat = Chat(reme_with_chat, "alice")
     for text in ("one", "two", "three"):
         await chat.chat_with_memory(text)
     await chat.chat_with_memory("four", history_message_strategy=2)
@@ -82,9 +73,9 @@ async def test_history_is_shown_as_asked_for(reme: Engine, loopback: Loopback) -
     assert shown[4] == ["five"]
 
 
-async def test_temporary_memories_are_shown_and_not_kept(reme: Engine, loopback: Loopback) -> None:
+async def test_temporary_memories_are_shown_and_not_kept(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.chat("ok")
-    chat = Chat(reme, "alice")
+    chat = Chat(reme_with_chat, "alice")
     await chat.chat_with_memory("Shall we go out?", temporary_memories=["It is raining."], memory_prompt="Know this:")
     assert "Know this:" in prompts(loopback)[0][0]["content"]
     assert "It is raining." in prompts(loopback)[0][0]["content"]
@@ -92,29 +83,30 @@ async def test_temporary_memories_are_shown_and_not_kept(reme: Engine, loopback:
     assert "It is raining." not in prompts(loopback)[1][0]["content"]
 
 
-async def test_a_temporary_memory_may_be_one_text(reme: Engine, loopback: Loopback) -> None:
+async def test_a_temporary_memory_may_be_one_text(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.chat("noted")
-    await Chat(reme, "alice").chat_with_memory("What now?", temporary_memories="The lift is broken.")
+    await Chat(reme_with_chat, "alice").chat_with_memory("What now?", temporary_memories="The lift is broken.")
     assert "- The lift is broken." in prompts(loopback)[0][0]["content"]
 
 
-async def test_an_answer_rests_on_the_memory_of_the_person_who_asks(reme: Engine, loopback: Loopback) -> None:
+async def test_an_answer_rests_on_the_memory_of_the_person_who_asks(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.chat("noted")
     for name, hobby in (("Ann", "badminton"), ("Ben", "the piano")):
-        await reme.memories.add("home", Memory(subject=name, content=f"{name}'s hobby is {hobby}."))
+        await reme_with_chat.memories.add("home", Memory(subject=name, content=f"{name}'s hobby is {hobby}."))
         said = Message(role="user", author=name, content=f"My hobby is {hobby}, it really is.", session_id=name)
-        await reme.record("home", [said])
-    told = await Chat(reme, "home").chat_with_memory("What is my hobby?", role_name="Ann")
+        await reme_with_chat.record("home", [said])
+    told = await Chat(reme_with_chat, "home").chat_with_memory("What is my hobby?", role_name="Ann")
     assert {memory.content for memory in told.memories} == {
         "Ann's hobby is badminton.", "My hobby is badminton, it really is.",
     }  # fmt: skip
-    both = await Chat(reme, "home").chat_with_memory("What are our hobbies?")
+    both = await Chat(reme_with_chat, "home").chat_with_memory("What are our hobbies?")
     assert any("piano" in memory.content for memory in both.memories)
 
 
-async def test_a_command_is_repeated_until_it_is_stopped(offline: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
-    await offline.memories.add("alice", "I live in Porto")
+async def test_a_command_is_repeated_until_it_is_stopped(
+    reme: Engine, terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await reme.memories.add("alice", "I live in Porto")
     before = signal.getsignal(signal.SIGINT)
     asyncio.get_running_loop().call_later(1.5, os.kill, os.getpid(), signal.SIGINT)
     await terminal.say("/list_memory refresh_time=1")
@@ -130,40 +122,38 @@ async def test_a_command_is_repeated_until_it_is_stopped(offline: Engine, capsys
     assert "/list_memory takes limit and refresh_time, not 'role_name=Bob'" in told.err and "Porto" not in told.out
 
 
-async def test_an_answer_that_shall_not_be_remembered_is_not(reme: Engine, loopback: Loopback) -> None:
+async def test_an_answer_that_shall_not_be_remembered_is_not(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.chat("a secret answer")
-    await Chat(reme, "alice").chat_with_memory("hello there", remember_response=False)
-    stored = await reme.database.fetch("alice", "select role, content from reme.message")
+    await Chat(reme_with_chat, "alice").chat_with_memory("hello there", remember_response=False)
+    stored = await reme_with_chat.database.fetch("alice", "select role, content from reme.message")
     assert stored == [("user", "hello there")]
 
 
-async def test_what_the_human_said_is_kept_when_the_model_fails(reme: Engine, loopback: Loopback) -> None:
+async def test_what_the_human_said_is_kept_when_the_model_fails(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.fail(500, times=9)
-    chat = Chat(reme, "alice")
+    chat = Chat(reme_with_chat, "alice")
     with pytest.raises(ModelError):
         await chat.chat_with_memory("I moved to Lisbon.")
     await chat.aclose()
-    stored = await reme.database.fetch("alice", "select role, content from reme.message")
+    stored = await reme_with_chat.database.fetch("alice", "select role, content from reme.message")
     assert stored == [("user", "I moved to Lisbon.")]
 
 
-async def test_without_a_model_it_says_so_and_shows_what_it_remembers(offline: Engine) -> None:
-    await offline.memories.add("alice", "她喜欢早上喝咖啡工作")
-    chat = Chat(offline, "alice")
+async def test_without_a_model_it_says_so_and_shows_what_it_remembers(reme: Engine) -> None:
+    await reme.memories.add("alice", "她喜欢早上喝咖啡工作")
+    chat = Chat(reme, "alice")
     assert "llm.default" in (await chat.chat_with_memory("hello")).answer
     answer = (await chat.chat_with_memory("用户的工作习惯是什么？")).answer
     assert "没有设置对话模型" in answer
     assert "她喜欢早上喝咖啡工作" in answer
-    assert await offline.database.fetch("alice", "select 1 from reme.message where role = 'assistant'") == []
+    assert await reme.database.fetch("alice", "select 1 from reme.message where role = 'assistant'") == []
     with pytest.raises(InputError, match="nothing to answer"):
         await chat.chat_with_memory("  ")
 
 
 async def test_every_command_of_the_terminal_does_what_it_says(
-    offline: Engine, capsys: pytest.CaptureFixture[str]
+    terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
-    terminal.console.width = 200
 
     async def typed(text: str) -> str:
         await terminal.say(text)
@@ -194,23 +184,21 @@ async def test_every_command_of_the_terminal_does_what_it_says(
 
 
 async def test_the_oldest_of_many_memories_is_deleted_by_its_text(
-    offline: Engine, capsys: pytest.CaptureFixture[str]
+    reme: Engine, terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await offline.memories.add("alice", "I like tea")
+    await reme.memories.add("alice", "I like tea")
     newer = [f"note {number}" for number in range(1_000)]
-    await offline.memories.add("alice", newer, embeddings=np.ones((1_000, 384)))
-    await Terminal(offline, Chat(offline, "alice"), "", "").say("/delete I like tea")
+    await reme.memories.add("alice", newer, embeddings=np.ones((1_000, 384)))
+    await terminal.say("/delete I like tea")
     assert "1 deleted" in capsys.readouterr().out
 
 
 async def test_brackets_and_apostrophes_are_kept_as_they_were_typed(
-    offline: Engine, capsys: pytest.CaptureFixture[str]
+    reme: Engine, terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
-    terminal.console.width = 200
     await terminal.say("/add I'm at home with [bold]tags[/bold] and [/x]")
     await terminal.say("/add_memory content=\"It's 'quoted' and a=b\" limit=3")
-    stored = {memory.content for memory in await offline.memories.list("alice")}
+    stored = {memory.content for memory in await reme.memories.list("alice")}
     assert stored == {"I'm at home with [bold]tags[/bold] and [/x]", "It's 'quoted' and a=b"}
     await terminal.say("What about the [/x] tags?")
     for look in ("/memory", "/why", "/read_message"):
@@ -219,40 +207,41 @@ async def test_brackets_and_apostrophes_are_kept_as_they_were_typed(
         assert "[/x]" in capsys.readouterr().out, look
 
 
-async def test_an_argument_without_quotes_is_taken_whole(offline: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
+async def test_an_argument_without_quotes_is_taken_whole(
+    reme: Engine, terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
     for typed in ("content=I like tea", "I drink it hot", 'content="I wear hats" outdoors'):
         await terminal.say(f"/add_memory {typed}")
-    kept = {memory.content for memory in await offline.memories.list("alice")}
+    kept = {memory.content for memory in await reme.memories.list("alice")}
     assert kept == {"I like tea", "I drink it hot", "I wear hats outdoors"}
     await terminal.say("/retrieve_memory query=what is worn limit=1 outdoors")
     assert "I wear hats" in capsys.readouterr().out
     await terminal.say("/delete_memory content=I like tea")
-    assert "I like tea" not in {memory.content for memory in await offline.memories.list("alice")}
+    assert "I like tea" not in {memory.content for memory in await reme.memories.list("alice")}
 
 
 async def test_a_memory_is_named_by_the_id_that_the_list_shows(
-    offline: Engine, capsys: pytest.CaptureFixture[str]
+    reme: Engine, terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
     for memory_id in ("12345678aaaa", "12345678bbbb", "87654321aaaa"):
-        await offline.memories.add("alice", Memory(memory_id=memory_id, content=f"number {memory_id}"))
+        await reme.memories.add("alice", Memory(memory_id=memory_id, content=f"number {memory_id}"))
     await terminal.say("/memory")
     assert "87654321 " in capsys.readouterr().out
     await terminal.say("/erase 87654321")
     assert "1 erased" in capsys.readouterr().out
     await terminal.say("/delete 12345678")
     assert "2 memories have an id that begins with 12345678" in capsys.readouterr().err
-    assert len(await offline.memories.list("alice")) == 2
+    assert len(await reme.memories.list("alice")) == 2
     await terminal.say("/delete 12345678aaaa")
     await terminal.say("/erase 12345678aaaa")
     assert "1 erased" in capsys.readouterr().out
 
 
-async def test_why_is_readable_in_a_terminal_of_80_columns(offline: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_why_is_readable_in_a_terminal_of_80_columns(
+    reme: Engine, terminal: Terminal, capsys: pytest.CaptureFixture[str]
+) -> None:
     said = "The heating in our flat broke down in the coldest week."
-    await offline.record("alice", [Message(content=said, author="Ann", session_id="monday")])
-    terminal = Terminal(offline, Chat(offline, "alice"), "", "")
+    await reme.record("alice", [Message(content=said, author="Ann", session_id="monday")])
     terminal.console.width = 80
     await terminal.say("What did Ann say about the heating?")
     capsys.readouterr()
@@ -264,22 +253,22 @@ async def test_why_is_readable_in_a_terminal_of_80_columns(offline: Engine, caps
 
 @pytest.mark.parametrize(("answer", "left"), [("n", 1), ("", 1), ("y", 0)])
 async def test_all_is_deleted_only_when_somebody_agrees(
-    offline: Engine, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+    reme: Engine, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
 ) -> None:
-    await offline.memories.add("alice", "She drinks tea.")
+    await reme.memories.add("alice", "She drinks tea.")
     with pty_answering(answer) as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
-        await Terminal(offline, Chat(offline, "alice"), "", "").say("/delete_all")
-    assert len(await offline.memories.list("alice")) == left
+        await terminal.say("/delete_all")
+    assert len(await reme.memories.list("alice")) == left
 
 
-async def test_what_was_typed_is_readable_by_its_owner_alone(offline: Engine, settings: Settings) -> None:
+async def test_what_was_typed_is_readable_by_its_owner_alone(terminal: Terminal, settings: Settings) -> None:
     settings.data_dir.mkdir(exist_ok=True)
     (settings.data_dir / "chat_history").write_text("")
     (settings.data_dir / "chat_history").chmod(0o644)
     with create_pipe_input() as typing, create_app_session(input=typing, output=DummyOutput()):
         typing.send_text("I live in Porto\r/exit\r")
-        await Terminal(offline, Chat(offline, "alice"), "", "").talk()
+        await terminal.talk()
     history = settings.data_dir / "chat_history"
     assert "I live in Porto" in history.read_text()
     assert history.stat().st_mode & 0o777 == 0o600

@@ -14,14 +14,6 @@ from tests.summaries import Summaries
 
 
 @pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    """An open store in which no worker runs by itself."""
-    settings.worker.embedded = False
-    async with Engine(settings) as opened:
-        yield opened
-
-
-@pytest.fixture
 def summaries(reme: Engine) -> Summaries:
     """What the summary jobs did."""
     return Summaries(reme)  # the flow itself is tested with the flows
@@ -40,7 +32,7 @@ def with_model(settings: Settings, loopback: Loopback) -> Callable[[str], Settin
 
 @pytest.fixture
 async def words(with_model: Callable[[str], Settings]) -> AsyncIterator[Engine]:
-    """The same with the embedding model `words`, 64 wide."""
+    """`reme` with the embedding model `words`, 64 wide."""
     settings = with_model("words")
     settings.worker.embedded = False
     async with Engine(settings) as opened:

@@ -234,18 +234,6 @@ KILLED = textwrap.dedent(
 )
 
 
-async def test_a_job_whose_worker_was_killed_runs_again(
-    reme: Engine, summaries: Summaries, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await reme.record("w", turns("do not lose me"))
-    await hold_a_job_and_die(reme)
-    assert [job.status for job in await reme.background.jobs()] == ["doing"]
-    monkeypatch.setattr("reme_core.jobs.worker._STALLED_SECONDS", 0.0)
-    await reme.background.drain()
-    assert summaries.seen == [["do not lose me"]]
-    assert [job.status for job in await reme.background.jobs()] == ["succeeded"]
-
-
 async def hold_a_job_and_die(reme: Engine) -> None:
     """A worker of another process takes a job on and is killed."""
     assert reme.settings.database_url is not None

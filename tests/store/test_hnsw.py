@@ -61,26 +61,25 @@ async def fill(reme: Engine, count: int = 200, *, workspace: str = "w") -> None:
 
 
 @pytest.mark.skipif(bool(CITUS_URL), reason="the build that is cancelled runs on other servers")
-async def test_a_build_that_was_broken_off_is_done_again(settings: Settings) -> None:
-    async with Engine(settings) as reme:
-        await fill(reme)
-        with psycopg.connect(reme.database.url) as other, psycopg.connect(reme.database.url, autocommit=True) as watch:
-            other.execute("lock table reme.embedding in row exclusive mode")  # which a concurrent build waits for
-            building = asyncio.create_task(hnsw.ensure(reme.database, "w", exact_below=100))
-            async with asyncio.timeout(30):
-                while not watch.execute(IS_VALID).fetchall():
-                    await asyncio.sleep(0.02)
-            watch.execute("select pg_cancel_backend(pid) from pg_stat_progress_create_index")
-            with pytest.raises(DatabaseError):
-                await building
-            assert watch.execute(IS_VALID).fetchall() == [(False,)]
-            other.rollback()
-            assert await hnsw.ensure(reme.database, "w", exact_below=100)
-            assert watch.execute(IS_VALID).fetchall() == [(True,)]
+async def test_a_build_that_was_broken_off_is_done_again(reme: Engine) -> None:
+    await fill(reme)
+    with psycopg.connect(reme.database.url) as other, psycopg.connect(reme.database.url, autocommit=True) as watch:
+        other.execute("lock table reme.embedding in row exclusive mode")  # which a concurrent build waits for
+        building = asyncio.create_task(hnsw.ensure(reme.database, "w", exact_below=100))
+        async with asyncio.timeout(30):
+            while not watch.execute(IS_VALID).fetchall():
+                await asyncio.sleep(0.02)
+        watch.execute("select pg_cancel_backend(pid) from pg_stat_progress_create_index")
+        with pytest.raises(DatabaseError):
+            await building
+        assert watch.execute(IS_VALID).fetchall() == [(False,)]
+        other.rollback()
+        assert await hnsw.ensure(reme.database, "w", exact_below=100)
+        assert watch.execute(IS_VALID).fetchall() == [(True,)]
 
 
 async def test_what_is_added_while_the_index_is_built_joins_it_a_few_at_a_time(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left: list[int] = []
     build, switch = hnsw._build, hnsw.switch_to_index
@@ -97,12 +96,11 @@ async def test_what_is_added_while_the_index_is_built_joins_it_a_few_at_a_time(
     monkeypatch.setattr(hnsw, "INSERTED", 100)
     monkeypatch.setattr(hnsw, "_build", build_while_others_write)
     monkeypatch.setattr(hnsw, "switch_to_index", count_and_switch)
-    async with Engine(settings) as reme:
-        await fill(reme)
-        assert await hnsw.ensure(reme.database, "w", exact_below=100)
-        # Whoever switches holds the write lock, and every other writer waits meanwhile.
-        assert left == [0]
-        assert await reme.database.fetch("w", "select count(*), bool_and(hnsw) from reme.embedding") == [(450, True)]
+    await fill(reme)
+    assert await hnsw.ensure(reme.database, "w", exact_below=100)
+    # Whoever switches holds the write lock, and every other writer waits meanwhile.
+    assert left == [0]
+    assert await reme.database.fetch("w", "select count(*), bool_and(hnsw) from reme.embedding") == [(450, True)]
 
 
 async def test_a_workspace_joins_the_index_of_others_a_few_at_a_time(
@@ -185,16 +183,15 @@ async def test_many_vectors_join_the_index_quickly_before_the_first_analyze(sett
     assert "Nested Loop" not in str(told)  # which would compare each row with each: 50 s for 5,000 of 15,000 rows
 
 
-async def test_a_large_workspace_is_searched_with_more_candidates(settings: Settings) -> None:
-    async with Engine(settings) as reme:
-        await fill(reme)
-        assert (await reme._workspace_models.of("w")).ef_search == 0  # it is not in the index
-        assert await hnsw.ensure(reme.database, "w", exact_below=100)
-        for documents, candidates in ((200, 100), (99_999, 100), (100_000, 200), (1_000_000, 400)):
-            sized = "update reme.corpus_statistic set documents = %(documents)s"
-            await reme.database.execute("w", sized, {"documents": documents})
-            reme._workspace_models.forget("w")
-            assert (await reme._workspace_models.of("w")).ef_search == candidates
+async def test_a_large_workspace_is_searched_with_more_candidates(reme: Engine) -> None:
+    await fill(reme)
+    assert (await reme._workspace_models.of("w")).ef_search == 0  # it is not in the index
+    assert await hnsw.ensure(reme.database, "w", exact_below=100)
+    for documents, candidates in ((200, 100), (99_999, 100), (100_000, 200), (1_000_000, 400)):
+        sized = "update reme.corpus_statistic set documents = %(documents)s"
+        await reme.database.execute("w", sized, {"documents": documents})
+        reme._workspace_models.forget("w")
+        assert (await reme._workspace_models.of("w")).ef_search == candidates
 
 
 @pytest.fixture

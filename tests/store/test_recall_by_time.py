@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reme_core import Memory, Message, Settings, TimeRange
+from reme_core import Memory, Message, TimeRange
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 
@@ -20,16 +19,14 @@ TALKS = {
 
 
 @pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        for session, (begun, lines) in TALKS.items():
-            messages = [
-                Message(content=line, author="Ann", sent_at=begun + timedelta(minutes=place))
-                for place, line in enumerate(lines)
-            ]
-            await reme.record("w", messages, session_id=session, wait=True)
-        yield reme
+async def reme(reme: Engine) -> Engine:
+    for session, (begun, lines) in TALKS.items():
+        messages = [
+            Message(content=line, author="Ann", sent_at=begun + timedelta(minutes=place))
+            for place, line in enumerate(lines)
+        ]
+        await reme.record("w", messages, session_id=session, wait=True)
+    return reme
 
 
 async def sessions_of(reme: Engine, query: str, **options: object) -> list[str]:

@@ -75,13 +75,12 @@ async def test_a_model_is_shown_what_is_kept_of_a_long_task_at_once_and_later(se
         assert "My card is [card number]" in first.messages[0].content
 
 
-async def test_without_the_setting_all_is_kept_as_it_was_said(settings: Settings, tmp_path: Path) -> None:
-    async with Engine(settings) as reme:
-        await say_everywhere(reme, tmp_path)
-        assert set(await traces(reme.database, CARD)) >= {
-            "reme.artifact", "reme.episode", "reme.memory", "reme.memory_history", "reme.memory_source", "reme.message",
-            "reme.retrieval", "reme.tool_call_result",
-        }  # fmt: skip
+async def test_without_the_setting_all_is_kept_as_it_was_said(reme: Engine, tmp_path: Path) -> None:
+    await say_everywhere(reme, tmp_path)
+    assert set(await traces(reme.database, CARD)) >= {
+        "reme.artifact", "reme.episode", "reme.memory", "reme.memory_history", "reme.memory_source", "reme.message",
+        "reme.retrieval", "reme.tool_call_result",
+    }  # fmt: skip
 
 
 async def test_a_spool_has_no_secret(settings: Settings, tmp_path: Path) -> None:

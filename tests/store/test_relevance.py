@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from importlib.resources import files
 
 import pytest
@@ -35,12 +35,10 @@ LEAST = 0.15
 
 
 @pytest.fixture
-async def reme(settings: Settings) -> AsyncIterator[Engine]:
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        await reme.memories.add("w", [Memory(content=text) for text in SAID])
-        await reme.record("w", [Message(content=text, session_id="s") for text in SAID], wait=True)
-        yield reme
+async def reme(reme: Engine) -> Engine:
+    await reme.memories.add("w", [Memory(content=text) for text in SAID])
+    await reme.record("w", [Message(content=text, session_id="s") for text in SAID], wait=True)
+    return reme
 
 
 @pytest.mark.parametrize("kind", ["personal", "conversation"])

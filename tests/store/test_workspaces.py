@@ -314,19 +314,17 @@ async def test_a_cleared_workspace_leaves_no_row(words: Engine) -> None:
     assert await consistent(words.database, "w")
 
 
-async def test_a_cleared_workspace_leaves_no_job(settings: Settings) -> None:
-    settings.worker.embedded = False
-    async with Engine(settings) as reme:
-        for workspace in ("w", "other"):
-            await reme.record(workspace, [Message(content="I live in Oslo.", session_id="a name in here")])
-        await reme.workspaces.clear("w")
-        assert [job.workspace for job in await reme.background.jobs()] == ["other"]
-        assert await reme.database.execute_anywhere(
-            "select distinct j.args ->> 'workspace'"
-            " from procrastinate_events e join procrastinate_jobs j on j.id = e.job_id"
-        ) == [("other",)]
-        await reme.record("w", [Message(content="I moved to Bergen.", session_id="a name in here")])
-        assert [job.workspace for job in await reme.background.jobs()] == ["w", "other"]
+async def test_a_cleared_workspace_leaves_no_job(reme: Engine) -> None:
+    for workspace in ("w", "other"):
+        await reme.record(workspace, [Message(content="I live in Oslo.", session_id="a name in here")])
+    await reme.workspaces.clear("w")
+    assert [job.workspace for job in await reme.background.jobs()] == ["other"]
+    assert await reme.database.execute_anywhere(
+        "select distinct j.args ->> 'workspace'"
+        " from procrastinate_events e join procrastinate_jobs j on j.id = e.job_id"
+    ) == [("other",)]
+    await reme.record("w", [Message(content="I moved to Bergen.", session_id="a name in here")])
+    assert [job.workspace for job in await reme.background.jobs()] == ["w", "other"]
 
 
 async def test_workspaces_are_described(words: Engine) -> None:
