@@ -92,6 +92,19 @@ async def record_elsewhere(settings: Settings, content: str) -> None:
     await asyncio.to_thread(subprocess.run, command, check=True)
 
 
+async def begin_without_end(reme: Engine, content: str) -> None:
+    """Record, and wait until a job is under way that goes on and on."""
+    under_way = asyncio.Event()
+
+    async def hang(workspace: str, session_id: str) -> None:
+        under_way.set()
+        await asyncio.sleep(600)
+
+    reme.background._summarise = hang
+    await reme.record("w", [Message(content=content)])
+    await asyncio.wait_for(under_way.wait(), 30)
+
+
 async def until(happened: Callable[[], Any], seconds: float = 60) -> None:
     """Wait for something to happen."""
     async with asyncio.timeout(seconds):
@@ -144,15 +157,8 @@ async def test_a_job_that_an_outage_broke_off_runs_again(
     monkeypatch.setattr("reme_core.jobs.worker._UPKEEP_SECONDS", 0.5)
     settings.worker.stop_seconds = 1
     async with Engine(settings) as reme:
-        summaries, under_way = Summaries(reme), asyncio.Event()
-
-        async def hang(workspace: str, session_id: str) -> None:
-            under_way.set()
-            await asyncio.sleep(600)
-
-        reme.background._summarise = hang
-        await reme.record("w", [Message(content="do not lose me")])
-        await asyncio.wait_for(under_way.wait(), 30)
+        summaries = Summaries(reme)
+        await begin_without_end(reme, "do not lose me")
         await asyncio.to_thread(strike, migrated_data_dir)
         reme.background._summarise = summaries
         await asyncio.to_thread(server.ensure_running)
@@ -232,15 +238,8 @@ async def test_a_worker_ends_in_the_middle_of_a_job_which_runs_again(
     settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, away: bool
 ) -> None:
     settings.worker.stop_seconds = 1
-    reme, under_way = await Engine(settings).open(), asyncio.Event()
-
-    async def hang(workspace: str, session_id: str) -> None:
-        under_way.set()
-        await asyncio.sleep(600)
-
-    reme.background._summarise = hang
-    await reme.record("w", [Message(content="do not lose me")])
-    await asyncio.wait_for(under_way.wait(), 30)
+    reme = await Engine(settings).open()
+    await begin_without_end(reme, "do not lose me")
     if away:
         await asyncio.to_thread(strike, migrated_data_dir)
     begun = time.monotonic()

@@ -31,6 +31,14 @@ def fill(settings: Settings) -> None:
 
 
 @pytest.fixture
+def whole(settings: Settings, database_url: str, tmp_path: Path) -> Path:
+    """The backup of a database that was filled."""
+    fill(settings)
+    backup(database_url, tmp_path / "all.backup")
+    return tmp_path / "all.backup"
+
+
+@pytest.fixture
 def owned_database_url(server_url: str) -> Iterator[str]:
     """The URL of an empty database whose owner is no superuser, so that row-level security holds him."""
     name = f"owner_{uuid4().hex[:12]}"
@@ -81,36 +89,33 @@ def test_an_owner_who_is_held_by_row_level_security_can_do_both(
     assert backup(owned_database_url, tmp_path / "again.backup") == written
 
 
-def test_nothing_is_backed_up_or_restored_that_would_be_empty(
-    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path
-) -> None:
+def test_nothing_is_backed_up_that_would_be_empty(database_url: str, empty_database_url: str, tmp_path: Path) -> None:
     for url in (database_url, empty_database_url):
         with pytest.raises(NotFoundError, match="nothing to back up"):
             backup(url, tmp_path / "all.backup")
     assert not list(tmp_path.glob("*.backup*"))
-    fill(settings)
-    backup(database_url, tmp_path / "all.backup")
+
+
+def test_nothing_is_restored_that_is_not_as_it_was_backed_up(
+    whole: Path, database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
     with (
-        zipfile.ZipFile(tmp_path / "all.backup") as whole,
+        zipfile.ZipFile(whole) as given,
         zipfile.ZipFile(tmp_path / "emptied.backup", "w") as emptied,
         zipfile.ZipFile(tmp_path / "changed.backup", "w") as changed,
     ):
-        for name in whole.namelist():
-            emptied.writestr(name, whole.read(name) if name == "manifest.json" else b"")
-            changed.writestr(name, whole.read(name).replace(b"fact 7 of", b"fact 8 of"))
-    (tmp_path / "cut.backup").write_bytes((tmp_path / "all.backup").read_bytes()[:9000])
-    for name, told in (
-        ("emptied", "other rows"),
-        ("changed", "in memory"),
-        ("cut", "no backup"),
-        ("none", "cannot read"),
-    ):
+        for name in given.namelist():
+            emptied.writestr(name, given.read(name) if name == "manifest.json" else b"")
+            changed.writestr(name, given.read(name).replace(b"fact 7 of", b"fact 8 of"))
+    (tmp_path / "cut.backup").write_bytes(whole.read_bytes()[:9000])
+    problems = {"emptied": "other rows", "changed": "in memory", "cut": "no backup", "none": "cannot read"}
+    for name, told in problems.items():
         with pytest.raises(LibraryError, match=told):
             restore(empty_database_url, tmp_path / f"{name}.backup")
     with psycopg.connect(empty_database_url) as connection:
         assert connection.execute("select count(*) from reme.workspace").fetchone() == (0,)
     with pytest.raises(ConflictError, match=r"holds workspaces already \(3\)"):
-        restore(database_url, tmp_path / "all.backup")
+        restore(database_url, whole)
 
 
 def test_a_backup_of_an_older_version_is_brought_to_this_one(
@@ -126,17 +131,13 @@ def test_a_backup_of_an_older_version_is_brought_to_this_one(
         assert len(reme.memories.list("alice")) == 50
 
 
-def test_keys_of_the_target_are_not_replaced(
-    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path
-) -> None:
-    fill(settings)
-    backup(database_url, tmp_path / "all.backup")
+def test_keys_of_the_target_are_not_replaced(whole: Path, empty_database_url: str) -> None:
     migrate.upgrade(empty_database_url)
     key = "insert into reme.api_key (key_id, label, salt, digest) values ('a', 'service', '\\x00', '\\x00')"
     with psycopg.connect(empty_database_url) as connection:
         connection.execute(key.encode())
     with pytest.raises(ConflictError, match=r"holds API keys already \(1\)"):
-        restore(empty_database_url, tmp_path / "all.backup")
+        restore(empty_database_url, whole)
     with psycopg.connect(empty_database_url) as connection:
         assert connection.execute("select count(*) from reme.api_key").fetchone() == (1,)
 
@@ -146,47 +147,31 @@ def test_keys_of_the_target_are_not_replaced(
     ("header", "offset", "value"), [("", 0, 0xFF), ("", 40, 0), ("PK\x01\x02", 8, 1), ("PK\x01\x02", 10, 77)]
 )
 def test_damage_of_any_kind_is_told(
-    settings: Settings,
-    database_url: str,
-    empty_database_url: str,
-    tmp_path: Path,
-    table: str,
-    header: str,
-    offset: int,
-    value: int,
+    whole: Path, empty_database_url: str, table: str, header: str, offset: int, value: int
 ) -> None:
     """A byte of the compressed rows, or of what the directory of the file says about them."""
-    fill(settings)
-    path = tmp_path / "all.backup"
-    backup(database_url, path)
-    content = bytearray(path.read_bytes())
-    entry = zipfile.ZipFile(path).getinfo(table)
+    content = bytearray(whole.read_bytes())
     if header:
         start = content.rindex(table.encode()) - 46
         assert content[start : start + 4] == header.encode()
     else:
-        start = (
-            entry.header_offset
-            + 30
-            + len(table)
-            + int.from_bytes(content[entry.header_offset + 28 : entry.header_offset + 30], "little")
-        )
+        entry = zipfile.ZipFile(whole).getinfo(table).header_offset
+        more = int.from_bytes(content[entry + 28 : entry + 30], "little")  # bytes between the name and the rows
+        start = entry + 30 + len(table) + more
     content[start + offset] = value
-    path.write_bytes(content)
+    whole.write_bytes(content)
     with pytest.raises(LibraryError):
-        restore(empty_database_url, path)
+        restore(empty_database_url, whole)
 
 
 @pytest.mark.parametrize("rows", [b"garbage\n", b"\xff\n", None])
 def test_rows_that_do_not_fit_are_told_as_damage_of_the_file(
-    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path, rows: bytes | None
+    whole: Path, empty_database_url: str, tmp_path: Path, rows: bytes | None
 ) -> None:
     """With the right checksum; without other rows the first one stands there twice."""
-    fill(settings)
-    backup(database_url, tmp_path / "all.backup")
-    with zipfile.ZipFile(tmp_path / "all.backup") as whole, zipfile.ZipFile(tmp_path / "edited", "w") as edited:
-        for name in whole.namelist():
-            content = whole.read(name)
+    with zipfile.ZipFile(whole) as given, zipfile.ZipFile(tmp_path / "edited", "w") as edited:
+        for name in given.namelist():
+            content = given.read(name)
             first = content.split(b"\n")[0] + b"\n" if rows is None else rows
             edited.writestr(name, first + content if name == "memory.copy" else content)
     with pytest.raises(LibraryError, match=r"edited is damaged .*nothing was restored"):
@@ -194,10 +179,8 @@ def test_rows_that_do_not_fit_are_told_as_damage_of_the_file(
 
 
 def test_what_others_store_while_a_restore_begins_is_not_replaced(
-    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Path, empty_database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(settings)
-    backup(database_url, tmp_path / "all.backup")
     upgrade = migrate.upgrade
 
     def upgrade_and_be_late(url: str, *version: str) -> None:
@@ -208,6 +191,6 @@ def test_what_others_store_while_a_restore_begins_is_not_replaced(
     migrate.upgrade(empty_database_url)
     monkeypatch.setattr(migrate, "upgrade", upgrade_and_be_late)
     with pytest.raises(ConflictError, match=r"holds workspaces already \(1\)"):
-        restore(empty_database_url, tmp_path / "all.backup")
+        restore(empty_database_url, whole)
     with ReMe(database_url=empty_database_url, data_dir=tmp_path) as reme:
         assert [m.content for m in reme.memories.list("dora")] == ["stored after the restore has looked"]

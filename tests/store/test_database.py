@@ -311,11 +311,6 @@ async def test_no_such_database(server_url: str) -> None:
         await Database.open(settings_for(make_conninfo(server_url, dbname="nowhere")))
 
 
-async def test_a_url_for_something_else() -> None:
-    with pytest.raises(ConfigurationError, match="write postgresql://"):
-        await Database.open(settings_for("mysql://me:s3cret@host/db"))
-
-
 async def test_an_engine_that_cannot_open_leaves_no_connection_behind(settings: Settings) -> None:
     settings.llm["default"] = ChatSettings(base_url="http://127.0.0.1:9/v1")
     before = asyncio.all_tasks()

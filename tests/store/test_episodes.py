@@ -162,17 +162,12 @@ async def test_sixteen_writers_lose_and_double_nothing(settings: Settings) -> No
     assert rules == [("[AVOID] same", total)] and found == [("same", total)]
 
 
-async def test_thresholds_can_be_set(settings: Settings) -> None:
-    async with Engine(
-        Settings.load("episodes.works_from=0.6", "episodes.avoid_below=0.3", environ={}).model_copy(
-            update={"database_url": settings.database_url}
-        )
-    ) as reme:
-        for score in (0.2, 0.4, 0.7):
-            await reme.episodes.record(
-                "w", Episode(task_id="t", score=score, successes=[f"{score}"], mistakes=[f"{score}"])
-            )
-        assert (await reme.episodes.as_memory("w"))["task_rules"] == {"t": ["[AVOID] 0.2", "[WORKS] 0.7"]}
+async def test_thresholds_can_be_set(reme: Engine) -> None:
+    reme.settings.episodes.works_from, reme.settings.episodes.avoid_below = 0.6, 0.3
+    for score in (0.2, 0.4, 0.7):
+        told = {"task_id": "t", "score": score, "successes": [f"{score}"], "mistakes": [f"{score}"]}
+        await reme.episodes.record("w", told)
+    assert (await reme.episodes.as_memory("w"))["task_rules"] == {"t": ["[AVOID] 0.2", "[WORKS] 0.7"]}
 
 
 async def test_a_budget_keeps_what_says_the_most(reme: Engine) -> None:
@@ -210,17 +205,15 @@ async def test_every_twenty_episodes_the_best_summaries_become_rules(reme: Engin
     assert "General rules (all tasks):\n - [HIGH SCORE 0.90] try 9" in await reme.episodes.context("w")
 
 
-async def test_callers_who_find_it_due_at_once_consolidate_once(settings: Settings, loopback: Loopback) -> None:
+async def test_callers_who_find_it_due_at_once_consolidate_once(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.chat({"rules": ["Verify first."]})
-    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as reme:
-        await reme.episodes.record_many("w", [episode(n) for n in range(20)])
-        done = await asyncio.gather(*(reme.episodes.consolidate_if_due("w") for _ in range(6)))
-        assert sum(each.due for each in done) == 1
-        assert (await reme.episodes.as_memory("w"))["global_rules"] == ["[CONSOLIDATED] Verify first."]
-        assert await reme.database.fetch("w", "select author, outcome from reme.episode_rule where task_id = ''") == [
-            ("loop-chat", "consolidated")
-        ]
+    episodes = reme_with_chat.episodes
+    await episodes.record_many("w", [episode(n) for n in range(20)])
+    done = await asyncio.gather(*(episodes.consolidate_if_due("w") for _ in range(6)))
+    assert sum(each.due for each in done) == 1
+    assert (await episodes.as_memory("w"))["global_rules"] == ["[CONSOLIDATED] Verify first."]
+    kept = "select author, outcome from reme.episode_rule where task_id = ''"
+    assert await reme_with_chat.database.fetch("w", kept) == [("loop-chat", "consolidated")]
 
 
 async def test_a_model_consolidates_at_the_temperature_that_is_set(settings: Settings, loopback: Loopback) -> None:
@@ -233,14 +226,12 @@ async def test_a_model_consolidates_at_the_temperature_that_is_set(settings: Set
 
 
 async def test_a_model_that_fails_is_told_and_made_good(
-    settings: Settings, loopback: Loopback, caplog: pytest.LogCaptureFixture
+    reme_with_chat: Engine, loopback: Loopback, caplog: pytest.LogCaptureFixture
 ) -> None:
     loopback.fail(500, times=5)
-    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as reme:
-        await reme.episodes.record_many("w", [episode(n, score=0.9) for n in range(3)])
-        with caplog.at_level(logging.WARNING):
-            done = await reme.episodes.consolidate_if_due("w", every=3)
+    await reme_with_chat.episodes.record_many("w", [episode(n, score=0.9) for n in range(3)])
+    with caplog.at_level(logging.WARNING):
+        done = await reme_with_chat.episodes.consolidate_if_due("w", every=3)
     assert done.due and done.author == "rules" and done.error and len(done.rules) == 3
     assert "did not distil rules" in caplog.text
 

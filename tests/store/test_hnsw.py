@@ -19,12 +19,12 @@ import pytest
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError
 from reme_core.postgres.embedded.server import stop_embedded
-from reme_core.settings import Settings
 from reme_core.store import recall_sql
 from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw
 from reme_core.store.relevance import Question
 from tests.conftest import CITUS_URL
+from tests.store.recalled import explained
 
 IS_VALID = "select indisvalid from pg_index where indexrelid::regclass::text like '%embedding_hnsw%'"
 WITH_LITTLE_SHARED_MEMORY = """
@@ -104,7 +104,7 @@ async def test_what_is_added_while_the_index_is_built_joins_it_a_few_at_a_time(
 
 
 async def test_a_workspace_joins_the_index_of_others_a_few_at_a_time(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[int] = []
     join = hnsw._join
@@ -114,58 +114,50 @@ async def test_a_workspace_joins_the_index_of_others_a_few_at_a_time(
         return await join(*args, batch=batch, **more)
 
     monkeypatch.setattr(hnsw, "_join", note_batch)
-    async with Engine(settings) as reme:
-        for workspace in ("first", "second"):
-            await fill(reme, workspace=workspace)
-            assert await hnsw.ensure(reme.database, workspace, exact_below=100)
-            assert await reme.database.fetch(workspace, "select bool_and(hnsw) from reme.embedding") == [(True,)]
+    for workspace in ("first", "second"):
+        await fill(reme, workspace=workspace)
+        assert await hnsw.ensure(reme.database, workspace, exact_below=100)
+        assert await reme.database.fetch(workspace, "select bool_and(hnsw) from reme.embedding") == [(True,)]
     assert batches == [hnsw._MARKED, hnsw.INSERTED, hnsw.INSERTED, hnsw.INSERTED]
 
 
 async def test_many_that_are_added_at_once_join_the_index_later_and_are_found_before(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outside = "select count(*) from reme.embedding where not hnsw"
     monkeypatch.setattr(hnsw, "INSERTED", 20)
     monkeypatch.setattr(recall_sql, "_FEW", 0)  # else so few are looked up without a search of the index
-    settings.recall.exact_below = 100
+    reme.settings.recall.exact_below = 100
     vectors = np.random.default_rng(1).normal(size=(50, 384))
-    async with Engine(settings) as reme:
-        await fill(reme)
-        assert await hnsw.ensure(reme.database, "w", exact_below=100)
-        reme._workspace_models.forget("w")
-        await reme.memories.add("w", "one", embeddings=vectors[:1])
-        assert await reme.database.fetch("w", outside) == [(0,)]
-        with monkeypatch.context() as patched:
-            patched.setattr(
-                reme.memories, "_on_growth", lambda workspace: None
-            )  # the process ends before it comes to it
-            await reme.memories.add("w", [f"new {n}" for n in range(50)], embeddings=vectors)
-        assert await reme.database.fetch("w", outside) == [(50,)]
-        for place in (0, 49):
-            hits = (await reme.recall("w", "whatever", embedding=vectors[place], limit=2)).hits
-            assert f"new {place}" in [hit.content for hit in hits]
-        await reme._indexing.embed_everywhere()
-        async with asyncio.timeout(30):
-            while await reme.database.fetch("w", outside) != [(0,)]:
-                await asyncio.sleep(0.1)
-        assert not await hnsw.left_behind(reme.database)
-        assert not await hnsw.ensure(reme.database, "w", exact_below=100)
+    await fill(reme)
+    assert await hnsw.ensure(reme.database, "w", exact_below=100)
+    reme._workspace_models.forget("w")
+    await reme.memories.add("w", "one", embeddings=vectors[:1])
+    assert await reme.database.fetch("w", outside) == [(0,)]
+    with monkeypatch.context() as patched:
+        # As if the process ended before it comes to it.
+        patched.setattr(reme.memories, "_on_growth", lambda workspace: None)
+        await reme.memories.add("w", [f"new {n}" for n in range(50)], embeddings=vectors)
+    assert await reme.database.fetch("w", outside) == [(50,)]
+    for place in (0, 49):
+        hits = (await reme.recall("w", "whatever", embedding=vectors[place], limit=2)).hits
+        assert f"new {place}" in [hit.content for hit in hits]
+    await reme._indexing.embed_everywhere()
+    async with asyncio.timeout(30):
+        while await reme.database.fetch("w", outside) != [(0,)]:
+            await asyncio.sleep(0.1)
+    assert not await hnsw.left_behind(reme.database)
+    assert not await hnsw.ensure(reme.database, "w", exact_below=100)
 
 
 @pytest.mark.parametrize("kinds", [[], ["custom"]])
-async def test_where_all_are_in_the_index_no_recall_reads_others(settings: Settings, kinds: list[str]) -> None:
-    async with Engine(settings) as reme:
-        await fill(reme, 3_000)
-        assert await hnsw.ensure(reme.database, "w", exact_below=100)
-        vector = np.random.default_rng(0).normal(size=384)
-        question = Question("w", "a sentence", vector, reme._workspace_models.default.name, 10, Filters(kinds=kinds))
-        way = recall_sql.Plan(hnsw_dimensions=384, every_posting=False)
-        statement, values = recall_sql.prepare(question, way)
-        found = await reme.database.fetch(
-            "w", f"explain (analyze) {statement}", values, settings=recall_sql._INDEX_SETTINGS
-        )
-        plan = "\n".join(row[0] for row in found)
+async def test_where_all_are_in_the_index_no_recall_reads_others(reme: Engine, kinds: list[str]) -> None:
+    await fill(reme, 3_000)
+    assert await hnsw.ensure(reme.database, "w", exact_below=100)
+    vector = np.random.default_rng(0).normal(size=384)
+    question = Question("w", "a sentence", vector, reme._workspace_models.default.name, 10, Filters(kinds=kinds))
+    way = recall_sql.Plan(hnsw_dimensions=384, every_posting=False)
+    plan = await explained(reme, question, way, recall_sql._INDEX_SETTINGS)
     of_vectors = re.findall(r"(.* Scan .*on embedding\S* .*)\n", plan)
     # The index, with a filter few that pass, what is not in the index, and the matches by words.
     assert len(of_vectors) == 3 + bool(kinds)
@@ -173,13 +165,12 @@ async def test_where_all_are_in_the_index_no_recall_reads_others(settings: Setti
     assert max(read) < 500
 
 
-async def test_many_vectors_join_the_index_quickly_before_the_first_analyze(settings: Settings) -> None:
-    async with Engine(settings) as reme:
-        await fill(reme, 3_000)
-        plan = "explain (analyze, format json) " + hnsw._SQL["join_batch"]
-        values = {"workspace": "w", "model": reme._workspace_models.default.name, "after": -1, "limit": 3_000}
-        async with reme.database.transaction("w") as conn:
-            ((told,),) = await (await conn.execute(plan, values)).fetchall()
+async def test_many_vectors_join_the_index_quickly_before_the_first_analyze(reme: Engine) -> None:
+    await fill(reme, 3_000)
+    plan = "explain (analyze, format json) " + hnsw._SQL["join_batch"]
+    values = {"workspace": "w", "model": reme._workspace_models.default.name, "after": -1, "limit": 3_000}
+    async with reme.database.transaction("w") as conn:
+        ((told,),) = await (await conn.execute(plan, values)).fetchall()
     assert "Nested Loop" not in str(told)  # which would compare each row with each: 50 s for 5,000 of 15,000 rows
 
 

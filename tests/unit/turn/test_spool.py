@@ -23,16 +23,21 @@ def entry(text: str, workspace: str = "alice") -> Entry:
     return Entry(workspace, [Message(content=text, message_id=f"id of {text}")])
 
 
+def keep(spool: Spool, *said: str) -> Spool:
+    """The spool, after each of these texts was put and kept."""
+    for text in said:
+        spool.put(entry(text))
+        spool.keep()
+    return spool
+
+
 def texts(spool: Spool) -> list[str]:
     return [message.content for waiting in spool.entries() for message in waiting.messages]
 
 
 def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
     path = tmp_path / "spool" / "x.sqlite3"
-    first = Spool(path)
-    first.put(entry("one"))
-    first.keep()
-    first.put(entry("never kept"))
+    keep(Spool(path), "one").put(entry("never kept"))
     second = Spool(path)
     assert second.has_entries, "a spool that has not looked yet cannot say that nothing waits"
     assert texts(second) == ["one"]
@@ -42,10 +47,7 @@ def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
 
 
 def test_what_was_delivered_is_gone_for_everybody(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "x.sqlite3")
-    spool.put(entry("one"))
-    spool.put(entry("two"))
-    spool.keep()
+    spool = keep(Spool(tmp_path / "x.sqlite3"), "one", "two")
     spool.remove([spool.entries()[0].entry_id])
     assert texts(spool) == ["two"]
     assert texts(Spool(spool.path)) == ["two"]
@@ -54,9 +56,7 @@ def test_what_was_delivered_is_gone_for_everybody(tmp_path: Path) -> None:
 
 
 def test_entries_come_in_the_order_in_which_they_were_put(tmp_path: Path) -> None:
-    left = Spool(tmp_path / "x.sqlite3")
-    left.put(entry("of an earlier process"))
-    left.keep()
+    left = keep(Spool(tmp_path / "x.sqlite3"), "of an earlier process")
     spool = Spool(left.path)
     for number in range(3):
         spool.put(entry(str(number)))
@@ -66,19 +66,14 @@ def test_entries_come_in_the_order_in_which_they_were_put(tmp_path: Path) -> Non
 
 
 def test_only_its_owner_reads_the_file(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "spool" / "x.sqlite3")
-    spool.put(entry("a secret"))
-    spool.keep()
+    spool = keep(Spool(tmp_path / "spool" / "x.sqlite3"), "a secret")
     assert spool.path is not None
     assert stat.S_IMODE(spool.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(spool.path.parent.stat().st_mode) == 0o700
 
 
 def test_without_a_file_nothing_is_written(tmp_path: Path) -> None:
-    spool = Spool()
-    spool.put(entry("one"))
-    spool.keep()
-    assert texts(spool) == ["one"]
+    assert texts(keep(Spool(), "one")) == ["one"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -137,11 +132,7 @@ def broken_files(folder: Path) -> list[Path]:
 def test_a_file_that_is_no_spool_is_set_aside_and_a_new_one_begins(tmp_path: Path, rubbish: bytes) -> None:
     path = tmp_path / "x.sqlite3"
     path.write_bytes(rubbish)
-    spool = Spool(path)
-    for number in range(5):
-        spool.put(entry(str(number)))
-        spool.keep()
-    assert spool.at_risk == 0
+    assert keep(Spool(path), *"01234").at_risk == 0
     assert texts(Spool(path)) == ["0", "1", "2", "3", "4"]
     [aside] = broken_files(tmp_path)
     assert aside.read_bytes() == rubbish
@@ -152,9 +143,7 @@ def test_a_database_of_another_program_is_set_aside_whole(tmp_path: Path) -> Non
     path = tmp_path / "x.sqlite3"
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("create table turn (number integer)")
-    spool = Spool(path)
-    spool.put(entry("one"))
-    spool.keep()
+    keep(Spool(path), "one")
     assert texts(Spool(path)) == ["one"]
     with closing(sqlite3.connect(broken_files(tmp_path)[0])) as file:
         assert file.execute("select count(number) from turn").fetchone() == (0,)
@@ -184,15 +173,11 @@ def test_what_can_be_read_of_a_damaged_file_is_taken_over(tmp_path: Path, damage
 
 def test_what_a_process_still_knows_of_a_file_that_breaks_is_written_again(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite3"
-    spool = Spool(path)
-    for number in range(3):
-        spool.put(entry(str(number)))
-        spool.keep()
+    spool = keep(Spool(path), *"012")
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink()
     path.write_bytes(b"garbage" * 1000)
-    spool.put(entry("3"))
-    spool.keep()
+    keep(spool, "3")
     assert sorted(texts(Spool(path))) == ["0", "1", "2", "3"]
 
 
@@ -204,11 +189,7 @@ def test_a_row_that_cannot_be_read_is_kept_apart(
     tmp_path: Path, bad: tuple[object, object], caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "x.sqlite3"
-    left = Spool(path)
-    for number in range(3):
-        left.put(entry(str(number)))
-    left.keep()
-    left.close()
+    keep(Spool(path), *"012").close()
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("insert into turn values ('bad', 'alice', ?, ?)", bad)
     spool = Spool(path)
@@ -223,10 +204,7 @@ def test_a_row_that_cannot_be_read_is_kept_apart(
 
 
 def test_what_is_beyond_the_bounds_is_refused_and_nothing_is_given_up(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "x.sqlite3", most=3)
-    for number in range(3):
-        spool.put(entry(str(number)))
-        spool.keep()
+    spool = keep(Spool(tmp_path / "x.sqlite3", most=3), *"012")
     with pytest.raises(SpoolError, match="3 turns wait for the database already"):
         spool.put(entry("3"))
     assert texts(Spool(spool.path)) == ["0", "1", "2"]
@@ -271,24 +249,18 @@ def test_any_message_becomes_one_that_can_be_stored() -> None:
 
 
 def test_a_file_that_is_taken_away_is_made_again(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "x.sqlite3")
-    spool.put(entry("one"))
-    spool.keep()
+    spool = keep(Spool(tmp_path / "x.sqlite3"), "one")
     for left in tmp_path.iterdir():
         left.unlink()
-    spool.put(entry("two"))
-    spool.keep()
+    keep(spool, "two")
     assert sorted(texts(Spool(spool.path))) == ["one", "two"]
 
 
 def test_a_closed_spool_opens_again_and_leaves_one_file(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "x.sqlite3")
-    spool.put(entry("one"))
-    spool.keep()
+    spool = keep(Spool(tmp_path / "x.sqlite3"), "one")
     spool.close()
     assert [path.name for path in tmp_path.iterdir()] == ["x.sqlite3"]
-    spool.put(entry("two"))
-    spool.keep()
+    keep(spool, "two")
     assert texts(Spool(spool.path)) == ["one", "two"]
 
 
