@@ -65,16 +65,6 @@ async def test_extra_info_of_experience_maker_comes_back_where_it_was(client: Cl
     assert found[0]["metadata"] == told | {"modified_time": "2024-01-02 03:04:05"}
 
 
-async def test_workspaces_are_copied_and_deleted_and_single_memories_too(client: Client, reme: Engine) -> None:
-    added = await reme.memories.add("a", ["One.", "Two."])
-    assert result(await acted(client, "copy", "b", src_workspace_id="a")) == {"size": 2}
-    assert result(await acted(client, "delete_ids", "a", memory_ids=[added[0].memory_id])) == {"size": 1}
-    assert [memory["content"] for memory in result(await acted(client, "list", "a"))] == ["Two."]
-    assert result(await acted(client, "delete", "a"))["size"] >= 1
-    assert result(await acted(client, "list", "a")) == []
-    assert len(result(await acted(client, "list", "b"))) == 2
-
-
 @pytest.mark.parametrize(
     "path", ["/etc", "..", ".", "docs/library/../..", "./docs/library/../../..", "docs/library/outside", "a\\b", "\0"]
 )

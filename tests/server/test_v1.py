@@ -193,12 +193,3 @@ async def test_a_batch_is_stored_whole_or_not_at_all(client: Client) -> None:
     told = await ok(client, "POST", "memories", 409, json={"memories": [{"content": "Second."}, taken]})
     assert told["code"] == "conflict"
     assert [m["content"] for m in (await ok(client, "GET", "memories"))["memories"]] == ["First."]
-
-
-async def test_memories_and_messages_are_recalled_together(client: Client) -> None:
-    await client.post("/v1/workspaces/w/memories", json={"memories": [{"content": "She drinks green tea."}]})
-    said = {"messages": [{"content": "I had green tea."}], "wait": True}
-    await client.post("/v1/workspaces/w/records", json=said)
-    asked = {"query": "green tea", "kind": ["personal", "conversation"]}
-    found = (await client.post("/v1/workspaces/w/recall", json=asked)).json()
-    assert {hit["memory"]["content"] for hit in found["hits"]} == {"She drinks green tea.", "I had green tea."}
