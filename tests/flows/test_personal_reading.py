@@ -12,7 +12,6 @@ import pytest
 from reme_core.engine import Engine
 from reme_core.errors import ModelUnavailableError
 from reme_core.prompts import note_text, prompt
-from reme_core.settings import ChatSettings, Settings
 from reme_core.types import Kind, Memory, Status
 from tests.flows.personal_turns import answering, contents, everything, operation, summarise, turn
 from tests.loopback import Loopback
@@ -270,26 +269,23 @@ async def test_a_second_call_is_made_only_to_end_what_was_shown_briefly(
 
 
 async def test_quotes_from_before_there_was_a_model_give_way_to_what_it_reads(
-    settings: Settings, loopback: Loopback
+    reme: Engine, reme_with_chat: Engine, loopback: Loopback
 ) -> None:
-    async with Engine(settings) as reme:
-        await summarise(reme, turn("my sister Ada lives in Hull"), turn("From now on answer in French."))
-        assert {m.metadata["mode"] for m in await reme.memories.list("w")} == {"quoted"}
+    await summarise(reme, turn("my sister Ada lives in Hull"), turn("From now on answer in French."))
+    assert {m.metadata["mode"] for m in await reme.memories.list("w")} == {"quoted"}
     loopback.chat(answering(operation("add", "The user's sister Ada lives in Hull", (1,), value="Ada Hull")))
-    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    async with Engine(settings.model_copy(update={"llm": {"default": chat}})) as reme:
-        await reme.background.catch_up()
-        await reme.background.drain()
-        quoted, read = sorted(await everything(reme), key=lambda m: m.metadata["mode"])[::2]
-        found = {m.content: m for m in await everything(reme)}
-        old, new = found["my sister Ada lives in Hull"], found["The user's sister Ada lives in Hull"]
-        assert (old.status, old.superseded_by) == (Status.SUPERSEDED, new.memory_id)
-        assert found["From now on answer in French."].status == Status.ACTIVE
-        assert quoted.metadata["mode"] == "quoted" and read.metadata["mode"] == "read"
-        before = len(loopback.bodies("/chat/completions"))
-        await reme.background.catch_up()
-        await reme.background.drain()
-        assert len(loopback.bodies("/chat/completions")) == before, "what was read is not read again"
+    await reme_with_chat.background.catch_up()
+    await reme_with_chat.background.drain()
+    quoted, read = sorted(await everything(reme), key=lambda m: m.metadata["mode"])[::2]
+    found = {m.content: m for m in await everything(reme)}
+    old, new = found["my sister Ada lives in Hull"], found["The user's sister Ada lives in Hull"]
+    assert (old.status, old.superseded_by) == (Status.SUPERSEDED, new.memory_id)
+    assert found["From now on answer in French."].status == Status.ACTIVE
+    assert quoted.metadata["mode"] == "quoted" and read.metadata["mode"] == "read"
+    before = len(loopback.bodies("/chat/completions"))
+    await reme_with_chat.background.catch_up()
+    await reme_with_chat.background.drain()
+    assert len(loopback.bodies("/chat/completions")) == before, "what was read is not read again"
 
 
 async def test_a_model_outage_delays_memories_and_loses_none(reme_with_chat: Engine, loopback: Loopback) -> None:

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from reme_core import ReMe
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError
-from reme_core.settings import ChatSettings, Settings, WorkingSettings
+from reme_core.settings import Settings, WorkingSettings
 from reme_core.store import artifacts
 from reme_core.testing import Gate
 from reme_core.text.plain import plain_text
@@ -277,16 +277,14 @@ async def test_what_was_fitted_may_be_given_back(reme: Engine) -> None:
 
 
 @pytest.mark.parametrize("fault", ["refuses", "rubbish", "late"])
-async def test_rules_choose_where_the_model_fails(settings: Settings, loopback: Loopback, fault: str) -> None:
-    chat = ChatSettings(model_name="loop-chat", base_url=loopback.url, max_retries=0)
-    working = WorkingSettings(patience=3 if fault == "late" else 30)  # time enough to ask, on a busy machine too
+async def test_rules_choose_where_the_model_fails(reme_with_chat: Engine, loopback: Loopback, fault: str) -> None:
     if fault == "refuses":
         loopback.fail(500, times=9)
     elif fault == "late":
         loopback.slow(60)
+        reme_with_chat.settings.working.patience = 3  # time enough to ask, on a busy machine too
     loopback.chat("I would rather not." if fault == "rubbish" else {"story": "Fine."})
-    async with Engine(settings.model_copy(update={"llm": {"default": chat}, "working": working})) as reme:
-        fitted = await fit(reme, talk(20))
+    fitted = await fit(reme_with_chat, talk(20))
     summary = fitted.messages[fitted.places.index(-1)].content
     assert fitted.made == "rules" and "since the chat model failed" in summary and "8443" in summary
     assert len(loopback.bodies("/chat/completions")) == 1

@@ -57,10 +57,10 @@ async def work(model: ScriptedModel, say: Callable[[str], Awaitable[str]], words
         await say(f"Read the log of job {job}. " + "It matters a lot to me. " * words)
     model.call("grep_working_memory", pattern="job 1 step 600 ")
     found = await say("What did step 600 of job 1 give?")
+    check(model.prompts[-1])
     assert "job 1 step 600 gave 22201" in found and "Summary of" in found
     model.call("read_working_memory", handle=re.findall(r"(\w{12}) @", found)[0], offset=0)
     assert "job 1 step 0 gave 1" in await say("And its first step?")
-    check(model.prompts[-1])
 
 
 async def test_langchain_with_a_result_that_is_no_text(reme: AsyncReMe) -> None:

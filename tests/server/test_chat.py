@@ -26,7 +26,7 @@ from tests.loopback import Loopback
 
 
 @pytest.fixture
-def terminal(reme: Engine) -> Terminal:
+async def terminal(reme: Engine) -> Terminal:
     made = Terminal(reme, Chat(reme, "alice"), "", "")
     made.console.width = 200
     return made

@@ -17,33 +17,40 @@ def embedder_at(loopback: Loopback, **options):
     return OpenAIEmbedder("embed-1", Endpoint(loopback.url, KEY, max_retries=2, timeout_seconds=5), **options)
 
 
-async def test_vectors_are_float32_of_length_one_in_the_order_of_the_texts(loopback: Loopback):
-    embedder = embedder_at(loopback)
+@pytest.fixture
+async def embedder(loopback: Loopback):
+    opened = embedder_at(loopback)
+    yield opened
+    await opened.aclose()
+
+
+async def test_vectors_are_float32_of_length_one_in_the_order_of_the_texts(
+    loopback: Loopback, embedder: OpenAIEmbedder
+):
     loopback.replace(lambda body: {**body, "data": body["data"][::-1]})
     vectors = await embedder.embed(["green tea", "black coffee"])
-    await embedder.aclose()
     assert vectors.dtype == np.float32
     assert vectors.shape == (2, 64)
     np.testing.assert_allclose(vectors[0], hashed_vector("green tea", 64), atol=1e-6)
     np.testing.assert_allclose(vectors[1], hashed_vector("black coffee", 64), atol=1e-6)
 
 
-async def test_base64_is_asked_for_and_plain_floats_are_taken_from_a_server_that_ignores_it(loopback: Loopback):
-    embedder = embedder_at(loopback)
+async def test_base64_is_asked_for_and_plain_floats_are_taken_from_a_server_that_ignores_it(
+    loopback: Loopback, embedder: OpenAIEmbedder
+):
     packed = await embedder.embed(["tea"])
     loopback.ignores = {"encoding_format"}
     plain = await embedder.embed(["tea"])
-    await embedder.aclose()
     assert loopback.requests[0].body["encoding_format"] == "base64"
     np.testing.assert_allclose(packed, plain, atol=1e-6)
 
 
-async def test_a_server_that_refuses_base64_is_asked_for_floats_from_then_on(loopback: Loopback):
-    embedder = embedder_at(loopback)
+async def test_a_server_that_refuses_base64_is_asked_for_floats_from_then_on(
+    loopback: Loopback, embedder: OpenAIEmbedder
+):
     loopback.fail(400, message="encoding_format base64 is not supported")
     await embedder.embed(["tea"])
     await embedder.embed(["coffee"])
-    await embedder.aclose()
     assert [body["encoding_format"] for body in loopback.bodies()] == ["base64", "float", "float"]
 
 
@@ -72,30 +79,24 @@ async def test_a_server_that_ignores_or_refuses_dimensions_gives_an_error_that_n
     await embedder.aclose()
 
 
-async def test_a_lost_vector_is_an_error_and_not_a_shifted_list(loopback: Loopback):
-    embedder = embedder_at(loopback)
+async def test_a_lost_vector_is_an_error_and_not_a_shifted_list(loopback: Loopback, embedder: OpenAIEmbedder):
     loopback.replace(lambda body: {**body, "data": body["data"][:-1]})
     with pytest.raises(ModelAnswerError, match="1 vectors for 2 texts"):
         await embedder.embed(["tea", "coffee"])
-    await embedder.aclose()
 
 
-async def test_a_width_that_changes_between_answers_is_an_error(loopback: Loopback):
-    embedder = embedder_at(loopback)
+async def test_a_width_that_changes_between_answers_is_an_error(loopback: Loopback, embedder: OpenAIEmbedder):
     await embedder.embed(["tea"])
     loopback.width = 32
     with pytest.raises(ModelAnswerError, match=r"\[32\] wide where 64"):
         await embedder.embed(["tea"])
-    await embedder.aclose()
 
 
 @pytest.mark.parametrize("vector", [[0.0] * 64, [float("nan")] * 64, "no base64!", ["a", "b"]])
-async def test_a_vector_without_direction_or_sense_is_an_error(loopback: Loopback, vector):
-    embedder = embedder_at(loopback)
+async def test_a_vector_without_direction_or_sense_is_an_error(loopback: Loopback, embedder: OpenAIEmbedder, vector):
     loopback.replace(lambda body: {**body, "data": [{**body["data"][0], "embedding": vector}]})
     with pytest.raises(ModelAnswerError, match="vector"):
         await embedder.embed(["tea"])
-    await embedder.aclose()
 
 
 async def test_many_texts_go_in_batches_within_the_limit_of_concurrency(loopback: Loopback):
@@ -124,29 +125,23 @@ async def test_dashscope_sends_ten_texts_at_most(loopback: Loopback):
     assert sorted(len(body["input"]) for body in loopback.bodies()) == [3, 10, 10]
 
 
-async def test_empty_long_and_malformed_texts_are_embedded(loopback: Loopback):
-    embedder = embedder_at(loopback)
+async def test_empty_long_and_malformed_texts_are_embedded(loopback: Loopback, embedder: OpenAIEmbedder):
     vectors = await embedder.embed(["", "  ", "x" * 50_000, "half a \ud83d pair"])
-    await embedder.aclose()
     assert vectors.shape == (4, 64)
     assert len(loopback.requests[0].body["input"][2]) == MAX_CHARACTERS
     assert (await embedder.embed([])).shape == (0, 64)
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_passing_failures_are_retried(loopback: Loopback, status: int):
-    embedder = embedder_at(loopback)
+async def test_passing_failures_are_retried(loopback: Loopback, embedder: OpenAIEmbedder, status: int):
     loopback.fail(status, times=2)
     assert (await embedder.embed(["tea"])).shape == (1, 64)
-    await embedder.aclose()
     assert len(loopback.requests) == 3
 
 
-async def test_a_broken_connection_is_retried(loopback: Loopback):
-    embedder = embedder_at(loopback)
+async def test_a_broken_connection_is_retried(loopback: Loopback, embedder: OpenAIEmbedder):
     loopback.drop()
     assert (await embedder.embed(["tea"])).shape == (1, 64)
-    await embedder.aclose()
     assert len(loopback.requests) == 2
 
 
@@ -183,12 +178,12 @@ async def test_nobody_at_the_address_is_unavailable():
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/html"])
-async def test_a_web_page_instead_of_an_answer_is_told_apart(loopback: Loopback, content_type: str):
-    embedder = embedder_at(loopback)
+async def test_a_web_page_instead_of_an_answer_is_told_apart(
+    loopback: Loopback, embedder: OpenAIEmbedder, content_type: str
+):
     loopback.garble("<html>welcome</html>", content_type=content_type)
     with pytest.raises(ModelAnswerError, match=r"JSON") as caught:
         await embedder.embed(["tea"])
-    await embedder.aclose()
     assert caught.value.raw == "<html>welcome</html>"
 
 
