@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,8 @@ from reme_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from reme_core import Settings
+
+log = logging.getLogger(__name__)
 
 worker_app = Commands()
 app = Commands(help="Background work: what waits, what was done, what was given up.", no_args_is_help=True)
@@ -41,8 +44,8 @@ def worker(
     settings = session.settings
     if concurrency is not None:
         settings.worker.concurrency = concurrency
-    log_to_stderr()
-    output.stderr().print(f"Working on jobs, {settings.worker.concurrency} at a time. Ctrl-C stops.")
+    log_to_stderr(settings.log)
+    log.info("working on jobs, %d at a time; Ctrl-C stops", settings.worker.concurrency)
     asyncio.run(_work(settings))
 
 

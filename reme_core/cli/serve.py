@@ -45,7 +45,7 @@ def serve(
     settings = session.settings
     settings.http.host = host or settings.http.host
     settings.http.port = settings.http.port if port is None else port
-    log_to_stderr()
+    log_to_stderr(settings.log)
     run_until_stopped(serve_http(settings))
 
 
@@ -65,7 +65,7 @@ def mcp(
         settings.mcp.transport = transport.value
     settings.mcp.host = host or settings.mcp.host
     settings.mcp.port = settings.mcp.port if port is None else port
-    log_to_stderr()
+    log_to_stderr(settings.log)
     run_until_stopped(serve_mcp(settings))
 
 

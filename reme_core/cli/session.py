@@ -125,7 +125,10 @@ class Session:
     @property
     def settings(self) -> Settings:
         """The settings of the environment, overridden by `--config`, overridden by `--set`."""
-        return reme_core.Settings.load(*self.options.assignments, config=self.options.config)
+        settings = reme_core.Settings.load(*self.options.assignments, config=self.options.config)
+        if self.options.as_json:
+            settings.log.format = "json"
+        return settings
 
     def open(self) -> ReMe:
         """Open the memory; the caller closes it, by a `with` block."""

@@ -66,7 +66,7 @@ def _serve(settings: Settings) -> None:
     from reme_core.jobs.log import log_to_stderr  # noqa: PLC0415 - not before
     from reme_core.server.run import run_until_stopped, serve_http, serve_mcp  # noqa: PLC0415
 
-    log_to_stderr()
+    log_to_stderr(settings.log)
     run_until_stopped((serve_http if settings.backend == "http" else serve_mcp)(settings))
 
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Final
+
+from reme_core.settings import LogSettings
+
+REQUEST_ID: Final[ContextVar[str]] = ContextVar("reme_request_id", default="")
+"""The request that is being answered; a line of the log in JSON names it."""
 
 # Loggers whose warnings and errors alone are shown.
 _NOISY_LOGGERS = (
@@ -14,10 +23,33 @@ _NOISY_LOGGERS = (
 )
 
 
-def log_to_stderr() -> None:
+class _JsonLines(logging.Formatter):
+    """A line for each record, as collectors of logs read it: one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "request_id": REQUEST_ID.get(),
+            "exception": self.formatException(record.exc_info) if record.exc_info else "",
+        }
+        return json.dumps({name: value for name, value in line.items() if value}, ensure_ascii=False)
+
+
+def log_to_stderr(settings: LogSettings) -> None:
     """Send all logs of this process to stderr."""
     # Not to stdout: over MCP's stdio transport, that carries the protocol.
-    form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=form, force=True)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        _JsonLines()
+        if settings.format == "json"
+        else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    )
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    # What other libraries say of their inner workings may have texts and keys in it: the headers of requests.
+    logging.basicConfig(level=max(level, logging.INFO), handlers=[handler], force=True)
+    logging.getLogger("reme_core").setLevel(level)
     for name in _NOISY_LOGGERS:
-        logging.getLogger(name).setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))

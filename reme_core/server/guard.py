@@ -13,6 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reme_core.jobs.log import REQUEST_ID
 from reme_core.server.errors import INTERNAL_MESSAGE, error_response
 from reme_core.server.metrics import Metrics
 from reme_core.server.stream import error_event
@@ -24,6 +25,7 @@ _REQUEST_ID_HEADER: Final = "X-Request-ID"
 # Callers may choose the ids of their requests, but only of characters that cannot forge a line of the log.
 _REQUEST_ID: Final = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _LAST_WORDS_SECONDS: Final = 5.0  # for the end of a stream, since a caller may have stopped reading
+_PATH_CHARACTERS: Final = 500  # of a path in the log
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -54,6 +56,7 @@ class Guard:
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = new_id()
         scope["request_id"] = request_id
+        REQUEST_ID.set(request_id)
         started, status, streams = time.perf_counter(), 0, False
 
         async def send_with_id(message: Message) -> None:
@@ -92,11 +95,16 @@ class Guard:
                         await send({"type": "http.response.body", "body": error_event(*problem[1:], request_id)})
             self._metrics.in_progress.dec()
             self._under_way -= 1
-            # No value that callers can make up may become a label: each would be a time series of its own.
-            method = scope["method"] if scope["method"] in _METHODS else "other"
-            route = getattr(scope.get("route"), "path_format", "unknown")
-            # 499 is nginx's status for a caller that hung up before the answer.
-            self._metrics.count(route, method, status or 499, time.perf_counter() - started)
+            self._note(scope, status or 499, time.perf_counter() - started)  # 499: nginx's, for a caller that hung up
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request that was answered, and log it."""
+        # No value that callers can make up may become a label: each would be a time series of its own.
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.count(getattr(scope.get("route"), "path_format", "unknown"), method, status, seconds)
+        # The path as it was sent, in which no character breaks the line, and without what was asked.
+        path = scope.get("raw_path", b"").decode("ascii", "replace")[:_PATH_CHARACTERS]
+        log.debug("%s %s: %d after %.0f ms, request %s", method, path, status, 1_000 * seconds, scope["request_id"])
 
     def _limit_body(self, receive: Receive) -> Receive:
         """A `receive` that raises once a body has more than the allowed bytes."""

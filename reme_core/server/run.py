@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import socket
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
@@ -23,6 +24,8 @@ from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
 from reme_core.server.service import LOOPBACK
 from reme_core.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 async def serve_http(settings: Settings) -> None:
@@ -86,21 +89,25 @@ def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
 
 async def _announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "127.0.0.1") -> None:
     """Print to stderr the rows, and which database and models are in use; warn if the service is open to everybody."""
-    settings = reme.settings
+    rows = [*rows, ("database", _database_name(reme.settings)), *_model_rows(reme)]
+    warning = ""
+    if host not in LOOPBACK and not await ApiKeys(reme.database).has_any():
+        warning = (
+            f"This service listens on {host} and asks for no key: everybody who reaches it can read, change and"
+            " delete all memories.\nMake a key with `reme keys create`, or listen on 127.0.0.1."
+        )
+    if reme.settings.log.format == "json":
+        log.info("ReMe core %s: %s", __version__, "; ".join(f"{name} {value}" for name, value in rows))
+        if warning:
+            log.warning(warning)
+        return
     console = Console(stderr=True, highlight=False)
     table = Table.grid(padding=(0, 2))
-    for name, value in [*rows, ("database", _database_name(settings)), *_model_rows(reme)]:
+    for name, value in rows:
         table.add_row(f"[bold]{name}", value)
     console.print(Panel(table, title=f"ReMe core {__version__}", title_align="left", expand=False))
-    if host not in LOOPBACK and not await ApiKeys(reme.database).has_any():
-        console.print(
-            Panel(
-                f"This service listens on {host} and asks for no key: everybody who reaches it can read, change and"
-                " delete all memories.\nMake a key with `reme keys create`, or listen on 127.0.0.1.",
-                title="WARNING: open to everybody",
-                style="bold red",
-            )
-        )
+    if warning:
+        console.print(Panel(warning, title="WARNING: open to everybody", style="bold red"))
 
 
 async def _listen(reme: Engine, app: ASGIApp, host: str, port: int, paths: dict[str, str], **options: Any) -> None:

@@ -24,6 +24,7 @@ from reme_core.settings.sections import (
     FlowSettings,
     HttpSettings,
     LimitSettings,
+    LogSettings,
     McpSettings,
     ModelSettings,
     Names,
@@ -56,6 +57,7 @@ __all__ = [
     "EpisodeSettings",
     "FlowSettings",
     "LimitSettings",
+    "LogSettings",
     "McpSettings",
     "ModelSettings",
     "Names",
@@ -95,6 +97,7 @@ class Settings(Section):
     """Connections of one process at the most. One workspace gets half of them for its reads and a quarter for its
     writes, so that others are served while its locks are held."""
     limits: LimitSettings = Field(default_factory=LimitSettings)
+    log: LogSettings = Field(default_factory=LogSettings)
     http: HttpSettings = Field(default_factory=HttpSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
     recall: RecallSettings = Field(default_factory=RecallSettings)

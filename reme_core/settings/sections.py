@@ -19,6 +19,10 @@ def _split_names(value: Any) -> Any:
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
+def _lower(value: Any) -> Any:
+    return value.lower() if isinstance(value, str) else value
+
+
 Names = Annotated[list[str], BeforeValidator(_split_names)]
 """A list of names, which may come as one comma-separated string."""
 
@@ -223,6 +227,15 @@ class LimitSettings(Section):
     """For a statement that writes; the longest are the erasure and the loading of large workspaces."""
     upkeep_seconds: float = Field(600.0, gt=0)
     """For a statement on the queue, the logs, or anything else that concerns all workspaces."""
+
+
+class LogSettings(Section):
+    """What services and workers log, on stderr."""
+
+    level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)] = "info"
+    """The least that is logged; `debug` adds a line for each request."""
+    format: Literal["text", "json"] = "text"
+    """`json`, or `--json` after the command: each line is an object, with the id of the request that it is about."""
 
 
 class EpisodeSettings(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -67,3 +68,30 @@ async def test_own_ops_in_a_file_beside_the_configuration_are_served(
     await asyncio.to_thread(process.wait_until_healthy)
     async with httpx.AsyncClient(base_url=process.url) as client:
         assert (await client.post("/shout", json={"query": "hello"})).json()["answer"] == "HELLO"
+
+
+async def test_a_log_in_json_is_an_object_each_line_and_names_the_request_and_no_key(
+    start: Callable[..., Process], free_port: int
+) -> None:
+    process = start("serve", "--json", "--port", str(free_port), "--set", "log.level=DEBUG")
+    await asyncio.to_thread(process.wait_until_healthy)
+    async with httpx.AsyncClient(base_url=process.url) as client:
+        headers = {"X-Request-ID": "tonight", "Authorization": "Bearer reme_hidden"}
+        await client.get("/v1/workspaces/Zoë%0A/memories?user_id=secret", headers=headers)
+        path = "/v1/workspaces/w/memories"
+        await client.post(path, content=b"{}", headers={"X-Request-ID": "bad"})
+    process.stop()
+    lines = [json.loads(line) for line in process.said.splitlines()]
+    assert all(line.keys() >= {"time", "level", "logger", "message"} for line in lines)
+    assert any("listens http://127.0.0.1" in line["message"] for line in lines)
+    told = {line["request_id"]: line for line in lines if "request_id" in line}
+    assert told["tonight"]["message"].startswith("GET /v1/workspaces/Zo%C3%AB%0A/memories: ")
+    assert told["bad"]["message"].startswith(f"POST {path}: 422 after ")
+    assert "hidden" not in process.said and "secret" not in process.said
+
+
+async def test_a_log_can_be_of_warnings_alone(start: Callable[..., Process], free_port: int) -> None:
+    process = start("serve", "--port", str(free_port), REME_LOG__LEVEL="warning", REME_LOG__FORMAT="json")
+    await asyncio.to_thread(process.wait_until_healthy)
+    process.stop()
+    assert process.said == ""
