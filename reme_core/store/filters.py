@@ -88,6 +88,10 @@ class Filters:
     ids: Sequence[str] | None = None
     without: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        # No kinds are the same filter as a list and as a tuple: whoever lists all memories is to get them by an index.
+        object.__setattr__(self, "kinds", tuple(self.kinds))
+
     @classmethod
     def of(
         cls,

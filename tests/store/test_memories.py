@@ -398,10 +398,11 @@ async def test_the_newest_are_listed_without_a_look_at_all(reme: Engine, monkeyp
         return [memory.content for memory in listed], str(await fetch(workspace, f"explain {statement}", values))
 
     monkeypatch.setattr(reme.database, "fetch", note)
-    newest, plan = await plan_of(Filters())
-    assert newest == ["fact 1999", "fact 1998", "fact 1997"]
-    assert "memory_document" in plan
-    assert "Sort" not in plan
+    for nothing in (Filters(), Filters.of(), Filters(kinds=[])):  # the last one is HTTP's
+        newest, plan = await plan_of(nothing)
+        assert newest == ["fact 1999", "fact 1998", "fact 1997"]
+        assert "memory_document" in plan
+        assert "Sort" not in plan
     newest, plan = await plan_of(Filters(kinds=[str(Kind.INSTRUCTION)]))  # the planner takes them to be common
     assert newest == []
     assert "memory_document" not in plan

@@ -6,6 +6,8 @@ import asyncio
 import itertools
 import random
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,6 +178,41 @@ async def test_a_term_that_many_hold_is_read_from_its_best_segments(reme: Engine
     hits = (await reme.recall("w", "often", embedding=vectors[5], limit=50)).hits
     (rare,) = (hit for hit in hits if hit.content.startswith("rare"))
     assert rare.parts.lexical == 1 and hits[0].parts.lexical < 1
+
+
+@pytest.mark.skipif(bool(CITUS_URL), reason="the plan of another server's part is shown in another form")
+async def test_what_is_erased_is_looked_for_where_it_can_be_and_each_segment_is_written_by_itself(reme: Engine) -> None:
+    for batch in range(3):
+        await reme.memories.add("w", [f"often n{number}" for number in range(batch * 400, batch * 400 + 400)])
+    numbers = [row[0] for row in await reme.database.fetch("w", "select document_id from memory order by 1")]
+    opened, sorted_at_once = await work_of_removal(reme.database, [numbers[600]])
+    assert 0 < opened < 10, "of 1,203"
+    opened, sorted_at_once = await work_of_removal(reme.database, numbers[::2])
+    assert 0 < sorted_at_once <= SEGMENT
+    newest = await reme.memories.list("w", limit=300)
+    await reme.memories.delete("w", [memory.memory_id for memory in newest], erase=True)
+    assert await consistent(reme.database, "w")
+
+
+async def work_of_removal(database: Database, numbers: list[int]) -> tuple[int, int]:
+    """How many segments a removal looks into, and the most postings that it sorts at once; nothing is removed."""
+    told: list[dict[str, Any]] = []
+
+    def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield node
+        for below in node.get("Plans", ()):
+            yield from walk(below)
+
+    class Explaining:
+        async def execute(self, statement: str, values: dict[str, Any]) -> None:
+            async with database.transaction("w") as conn:
+                plan = await (await conn.execute(f"explain (analyze, format json) {statement}", values)).fetchone()
+                told.extend(walk(plan[0][0]["Plan"]))
+                await conn.rollback()
+
+    await postings.remove(Explaining(), "w", numbers)  # type: ignore[arg-type]
+    opened = sum(node["Actual Loops"] for node in told if node.get("Alias") == "held")
+    return opened, max((node["Actual Rows"] for node in told if node["Node Type"] == "Sort"), default=0)
 
 
 @pytest.mark.skipif(bool(CITUS_URL), reason="tables of other servers are left to their autovacuum")

@@ -175,7 +175,9 @@ async def remove(
     values = {
         "workspace": workspace,
         "documents": Integers(np.array(sorted(document_ids), np.int64)),
-        "oldest": min(document_ids),  # segments with older documents alone are not opened
+        # Segments with older documents alone, or with newer ones, are not opened.
+        "oldest": min(document_ids),
+        "newest": max(document_ids),
     }
     if among is None:
         await conn.execute(_REMOVE_ANYWHERE, values)

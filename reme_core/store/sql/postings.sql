@@ -24,21 +24,25 @@ summed as (
 -- Each segment that lists one of them is replaced by one without them, or by none where it lists nothing else.
 with removed as (
     delete from reme.posting p
-    where p.workspace_id = %(workspace)s and p.newest_document >= %(oldest)s ${among}
+    where p.workspace_id = %(workspace)s and p.newest_document >= %(oldest)s and p.documents[1] <= %(newest)s ${among}
       -- With `is true` the given numbers are hashed, once for all segments, and not compared one by one.
       and exists (select from unnest(p.documents) as held (document_id)
                   where (document_id in (select unnest(%(documents)b))) is true)
-    returning p.ctid as segment, p.*
+    returning p.*
 ),
 kept as (
     insert into reme.posting (workspace_id, corpus, term, from_neighbour, best_impact, newest_document, documents, impacts)
-    select w.workspace_id, t.corpus, t.term, t.from_neighbour, max(impact), max(document_id),
-           array_agg(document_id order by document_id), array_agg(impact order by document_id)
+    select w.workspace_id, t.corpus, t.term, t.from_neighbour, k.best, k.newest, k.documents, k.impacts
     from reme.workspace w
     cross join removed t
-    cross join lateral unnest(t.documents, t.impacts) as held (document_id, impact)
-    where w.workspace_id = %(workspace)s and document_id not in (select unnest(%(documents)b))
-    group by w.workspace_id, t.corpus, t.term, t.from_neighbour, t.segment
+    -- Each segment by itself: grouped by term, all their postings together would be sorted, which takes far longer.
+    cross join lateral (
+        select max(impact) as best, max(document_id) as newest,
+               array_agg(document_id order by document_id) as documents, array_agg(impact order by document_id) as impacts
+        from unnest(t.documents, t.impacts) as held (document_id, impact)
+        where document_id not in (select unnest(%(documents)b))
+    ) as k
+    where w.workspace_id = %(workspace)s and k.documents is not null
 )
 select
 
