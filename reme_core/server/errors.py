@@ -146,7 +146,8 @@ def add_error_handlers(app: FastAPI) -> None:
             advice = did_you_mean(request.url.path, app.openapi()["paths"], "see /docs")
             message = f"there is no {request.url.path} here; {advice}"
         elif error.status_code == 405:
-            headers["Allow"] = ", ".join(_allowed_methods(app, request.url.path))
+            # What the document does not describe, such as a page of the inspector, has one route for each path.
+            headers["Allow"] = ", ".join(_allowed_methods(app, request.url.path)) or headers.get("Allow", "")
             message = f"{request.url.path} takes {headers['Allow']} only"
         response = error_response(request.scope, error.status_code, code, message)
         response.headers.update(headers)

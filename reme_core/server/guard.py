@@ -51,6 +51,9 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD":
+            # The same as GET; the server, which has the scope as it was, leaves the body out.
+            scope = {**scope, "method": "GET"}
         headers = Headers(scope=scope)
         request_id = headers.get(_REQUEST_ID_HEADER, "")
         if not _REQUEST_ID.fullmatch(request_id):

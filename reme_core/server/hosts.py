@@ -40,7 +40,8 @@ class HostCheck:
 
     def _problem(self, headers: Headers) -> tuple[int, str, str] | None:
         host, advice = _name_in(f"//{headers.get('host', '')}"), "; add it to allowed_hosts in the settings"
-        if host not in self._allowed and not _is_address(host):
+        # Every browser names a host; a probe that speaks HTTP/1.0, such as HAProxy's, need not.
+        if "host" in headers and host not in self._allowed and not _is_address(host):
             return 421, "wrong_host", f"this service does not answer for the host {host[:100]!r}{advice}"
         # A browser names the page that a request comes from; other programs name none.
         origin = headers.get("origin")

@@ -37,15 +37,15 @@ async def serve_http(settings: Settings) -> None:
     from reme_core.server.http import create_app  # noqa: PLC0415 - FastAPI is not needed for MCP
 
     http = settings.http
-    async with _open_with_worker(settings) as reme:
-        await _listen(
-            reme,
-            create_app(reme),
-            http.host,
-            http.port,
-            {"listens": "", "docs": "/docs", "inspector": "/inspector"},
-            timeout_keep_alive=http.timeout_keep_alive,
-        )
+    with _bind(http.host, http.port) as listening:
+        async with _open_with_worker(settings) as reme:
+            await _listen(
+                reme,
+                create_app(reme),
+                listening,
+                {"listens": "", "docs": "/docs", "inspector": "/inspector"},
+                timeout_keep_alive=http.timeout_keep_alive,
+            )
 
 
 @asynccontextmanager
@@ -68,15 +68,15 @@ async def serve_mcp(settings: Settings) -> None:
         from reme_core.server.mcp import create_mcp_app, run_stdio  # noqa: PLC0415 - the SDK is not needed for HTTP
 
     mcp = settings.mcp
-    async with _open_with_worker(settings) as reme:
-        if mcp.transport == "stdio":
+    if mcp.transport == "stdio":
+        async with _open_with_worker(settings) as reme:
             await _announce(reme, [("listens", "MCP on stdin and stdout")])
             await run_stdio(reme)
-            return
-        kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
-        await _listen(
-            reme, create_mcp_app(reme, kind), mcp.host, mcp.port, {"MCP": "/sse" if kind == "sse" else "/mcp"}
-        )
+        return
+    kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
+    with _bind(mcp.host, mcp.port) as listening:
+        async with _open_with_worker(settings) as reme:
+            await _listen(reme, create_mcp_app(reme, kind), listening, {"MCP": "/sse" if kind == "sse" else "/mcp"})
 
 
 def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
@@ -110,8 +110,8 @@ async def _announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "1
         console.print(Panel(warning, title="WARNING: open to everybody", style="bold red"))
 
 
-async def _listen(reme: Engine, app: ASGIApp, host: str, port: int, paths: dict[str, str], **options: Any) -> None:
-    listening = _bind(host, port)
+async def _listen(reme: Engine, app: ASGIApp, listening: socket.socket, paths: dict[str, str], **options: Any) -> None:
+    _start_listening(listening)
     url = _url_of(listening)
     config = uvicorn.Config(
         app,
@@ -122,14 +122,12 @@ async def _listen(reme: Engine, app: ASGIApp, host: str, port: int, paths: dict[
         timeout_graceful_shutdown=30,
         **options,
     )
-    try:
-        await _announce(reme, [(name, url + path) for name, path in paths.items()], host=host)
-        await uvicorn.Server(config).serve(sockets=[listening])
-    finally:
-        listening.close()
+    await _announce(reme, [(name, url + path) for name, path in paths.items()], host=listening.getsockname()[0])
+    await uvicorn.Server(config).serve(sockets=[listening])
 
 
 def _bind(host: str, port: int) -> socket.socket:
+    """A socket at this address, before the database is opened; it takes no connections yet."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Without the protocol, asyncio does not recognise TCP and leaves Nagle's algorithm on, which costs 40 ms an answer.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -138,9 +136,21 @@ def _bind(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except (OSError, OverflowError) as error:
         listening.close()
-        reason = error.strerror if isinstance(error, OSError) else "a port is a number from 0 to 65535"
-        raise ConfigurationError(f"cannot listen on {host}:{port}: {reason}; set another host or port") from None
+        raise _cannot_listen(host, port, error) from None
     return listening
+
+
+def _start_listening(listening: socket.socket) -> None:
+    try:
+        listening.listen()
+    except OSError as error:  # two services that start together may both be bound
+        host, port = listening.getsockname()[:2]
+        raise _cannot_listen(host, port, error) from None
+
+
+def _cannot_listen(host: str, port: int, error: OSError | OverflowError) -> ConfigurationError:
+    reason = error.strerror if isinstance(error, OSError) else "a port is a number from 0 to 65535"
+    return ConfigurationError(f"cannot listen on {host}:{port}: {reason}; set another host or port")
 
 
 def _url_of(listening: socket.socket) -> str:

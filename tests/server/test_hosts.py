@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import httpx
 import pytest
 
 from reme_core.engine import Engine
 from reme_core.server.http import create_app
 from reme_core.server.mcp import create_mcp_app
-from tests.server.conftest import connected
+from tests.server.conftest import Process, connected
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "evil.example:8002", "", "[", "0x7f.1"])
@@ -22,6 +25,24 @@ async def test_a_host_that_is_not_ours_is_not_answered(client: httpx.AsyncClient
 @pytest.mark.parametrize("host", ["localhost:8002", "127.0.0.1", "[::1]:8002", "LOCALHOST", "192.0.2.7:8002"])
 async def test_our_names_and_addresses_are_answered(client: httpx.AsyncClient, host: str) -> None:
     assert (await client.get("/list", headers={"Host": host})).status_code == 200
+
+
+async def test_a_probe_that_names_no_host_is_answered(start: Callable[..., Process], free_port: int) -> None:
+    process = start("serve", "--port", str(free_port))
+    await asyncio.to_thread(process.wait_until_healthy)
+    for request, status in (("GET /health", b"200"), ("OPTIONS /health", b"405"), ("GET /v1/workspaces", b"200")):
+        reader, writer = await asyncio.open_connection("127.0.0.1", free_port)
+        writer.write(f"{request} HTTP/1.0\r\n\r\n".encode())
+        assert (await reader.readline()).split()[1] == status
+        writer.close()
+    async with httpx.AsyncClient(base_url=process.url) as client:
+        for path in ("/health", "/health/ready", "/docs", "/inspector", "/v1/workspaces"):
+            answer = await client.head(path)
+            assert (answer.status_code, answer.content) == (200, b"")
+            assert int(answer.headers["content-length"]) > 0
+        wrong = await client.post("/inspector")
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
+        assert wrong.json()["message"] == "/inspector takes GET only"
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from reme_core import Message, Settings
 from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError
-from reme_core.server.run import serve_http
+from reme_core.server.run import _bind, _start_listening, serve_http, serve_mcp
 from reme_core.settings import WorkerSettings
 from tests.server.conftest import Process
 
@@ -50,6 +51,19 @@ async def test_an_address_that_cannot_be_is_an_error_that_says_so(
     settings.http.host, settings.http.port = host, port
     with pytest.raises(ConfigurationError, match=told):
         await serve_http(settings)
+
+
+async def test_a_port_that_is_taken_is_told_before_the_database_is_opened(settings: Settings, free_port: int) -> None:
+    settings.database_url = SecretStr("postgresql://nobody@127.0.0.1:1/nowhere")
+    settings.http.port = settings.mcp.port = free_port
+    settings.mcp.transport = "http"
+    with _bind("127.0.0.1", free_port) as first, _bind("127.0.0.1", free_port) as second:
+        _start_listening(first)
+        with pytest.raises(ConfigurationError, match=f":{free_port}: Address already in use; set another"):
+            _start_listening(second)
+        for serve in (serve_http, serve_mcp):
+            with pytest.raises(ConfigurationError, match=f":{free_port}: Address already in use; set another"):
+                await serve(settings)
 
 
 async def test_own_ops_in_a_file_beside_the_configuration_are_served(
