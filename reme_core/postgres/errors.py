@@ -106,7 +106,9 @@ _BY_PHRASE: dict[tuple[str, ...], tuple[str, str]] = {
         "no secure connection to {where}",
         "correct the server's certificate, or sslmode and sslrootcert in DATABASE_URL",
     ),
-    ("password authentication failed",): ("wrong password for user {user} at {where}", "correct it in DATABASE_URL"),
+    ("password authentication failed",): (
+        "wrong or expired password for user {user} at {where}", "correct it in DATABASE_URL",
+    ),
     ("no password supplied",): ("{where} asks for a password for user {user}", "put one into DATABASE_URL"),
     ("Connection refused", "No such file or directory"): (
         "no server at {where}", "start Postgres there, or correct DATABASE_URL",
@@ -115,8 +117,8 @@ _BY_PHRASE: dict[tuple[str, ...], tuple[str, str]] = {
     ("no pg_hba.conf entry",): (
         "the server at {where} does not let user {user} in from here", "allow it in pg_hba.conf",
     ),
-    ("too many clients", "connection slots"): (
-        "the server at {where} has no connection left", "raise its max_connections, or pool less",
+    ("too many clients", "too many connections", "connection slots"): (
+        "the server at {where} has no connection left", "raise its max_connections or the limit of the role or database, or lower pool_size",
     ),
     ("timeout expired",): ("no answer from {where}", "check the address, the network and the firewall"),
     ("starting up", "not yet accepting connections", "in recovery mode"): (

@@ -32,7 +32,9 @@ class _OnceInAWhile(logging.Filter):
         self._said_at = float("-inf")
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let through the first failed try of our pools, and one from time to time; and all else."""
+        """Let through the first failed try of our pools, and one from time to time; and all of other pools."""
+        if record.msg.startswith("discarding closed connection"):  # whose caller has had the error
+            return not isinstance(record.args, tuple) or not isinstance(record.args[0], Connection)
         if _NAME not in (record.args or ()) or not record.msg.startswith(("error connecting", "reconnection attempt")):
             return True
         if record.created - self._said_at < _SILENT_SECONDS:

@@ -92,11 +92,11 @@ async def test_over_tcp_with_a_password(make_database: Callable[..., str]) -> No
 
 async def test_a_wrong_password_is_called_that(make_database: Callable[..., str]) -> None:
     url = make_database().replace(f":{PASSWORD}@", ":wr0ng@")
-    with pytest.raises(DatabaseUnavailableError, match=r"wrong password for user postgres at .*127\.0\.0\.1") as caught:
+    with pytest.raises(DatabaseUnavailableError, match=r"wrong or expired password for user postgres at .*127\.0\.0\.1") as caught:
         await Database.open(Settings(database_url=SecretStr(url)))
     assert "DATABASE_URL" in str(caught.value)
     assert "wr0ng" not in str(caught.value)
-    with pytest.raises(DatabaseUnavailableError, match="wrong password"):
+    with pytest.raises(DatabaseUnavailableError, match="wrong or expired password"):
         migrate.upgrade(url)
 
 
