@@ -118,7 +118,7 @@ _BY_PHRASE: dict[tuple[str, ...], tuple[str, str]] = {
         "the server at {where} does not let user {user} in from here", "allow it in pg_hba.conf",
     ),
     ("too many clients", "too many connections", "connection slots"): (
-        "the server at {where} has no connection left", "raise its max_connections or the limit of the role or database, or lower pool_size",
+        "the server at {where} has no connection left", "raise its max_connections or the role's limit, or pool less",
     ),
     ("timeout expired",): ("no answer from {where}", "check the address, the network and the firewall"),
     ("starting up", "not yet accepting connections", "in recovery mode"): (

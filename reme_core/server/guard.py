@@ -26,6 +26,7 @@ _REQUEST_ID_HEADER: Final = "X-Request-ID"
 _REQUEST_ID: Final = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _LAST_WORDS_SECONDS: Final = 5.0  # for the end of a stream, since a caller may have stopped reading
 _PATH_CHARACTERS: Final = 500  # of a path in the log
+_STOPPING: Final = (503, "stopping", "the service stops; send the request again")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -34,7 +35,7 @@ class Guard:
 
     A request that comes while `limit_concurrency` others are under way is refused with 503.
     A body of more than `max_body_bytes` is refused with 413. A request that takes longer than `timeout_seconds` is
-    cancelled and answered with 504; a stream that has begun ends with an event `error`.
+    cancelled and answered with 504; a stream that has begun ends with an event `error`, also if the service stops.
     """
 
     def __init__(
@@ -51,24 +52,22 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if scope["method"] == "HEAD":
-            # The same as GET; the server, which has the scope as it was, leaves the body out.
-            scope = {**scope, "method": "GET"}
         headers = Headers(scope=scope)
-        request_id = headers.get(_REQUEST_ID_HEADER, "")
-        if not _REQUEST_ID.fullmatch(request_id):
-            request_id = new_id()
-        scope["request_id"] = request_id
+        request_id = _request_id(headers.get(_REQUEST_ID_HEADER, ""))
+        # HEAD is the same as GET; the server, whose scope stays as it was, leaves the body out.
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        scope = {**scope, "method": method, "request_id": request_id}
         REQUEST_ID.set(request_id)
-        started, status, streams = time.perf_counter(), 0, False
+        started, status, streams, is_open = time.perf_counter(), 0, False, False
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status, streams
+            nonlocal status, streams, is_open
             if message["type"] == "http.response.start":
                 status = message["status"]
                 answer_headers = MutableHeaders(scope=message)
                 answer_headers[_REQUEST_ID_HEADER] = request_id
                 streams = answer_headers.get("content-type", "").startswith("text/event-stream")
+            is_open = message["type"] == "http.response.start" or bool(message.get("more_body"))
             await send(message)
 
         problem: tuple[int, str, str] | None = None
@@ -82,6 +81,7 @@ class Guard:
             else:
                 async with asyncio.timeout(self._timeout_seconds) as limit:
                     await self._app(scope, self._limit_body(receive), send_with_id)
+                problem = _STOPPING if is_open else None  # a stream that was cut off, unless its caller hung up
         except TimeoutError:
             if not limit.expired():  # a TimeoutError of the app itself
                 raise
@@ -93,9 +93,7 @@ class Guard:
             if problem is not None and not status:  # once an answer has begun, its status cannot be taken back
                 await error_response(scope, *problem)(scope, receive, send_with_id)
             elif problem is not None and streams:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(_LAST_WORDS_SECONDS):
-                        await send({"type": "http.response.body", "body": error_event(*problem[1:], request_id)})
+                await _send_last_words(send, error_event(*problem[1:], request_id))
             self._metrics.in_progress.dec()
             self._under_way -= 1
             self._note(scope, status or 499, time.perf_counter() - started)  # 499: nginx's, for a caller that hung up
@@ -130,3 +128,13 @@ class Guard:
 
     def _too_large(self) -> str:
         return f"the body is larger than {self._max_body_bytes:,} bytes (http.max_body_bytes)"
+
+
+def _request_id(given: str) -> str:
+    return given if _REQUEST_ID.fullmatch(given) else new_id()
+
+
+async def _send_last_words(send: Send, event: bytes) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_WORDS_SECONDS):
+            await send({"type": "http.response.body", "body": event})

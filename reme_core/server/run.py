@@ -23,6 +23,7 @@ from reme_core.models.registry import embedder, offline_reason
 from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
 from reme_core.server.service import LOOPBACK
+from reme_core.server.stream import GRACE_SECONDS
 from reme_core.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ async def _listen(reme: Engine, app: ASGIApp, listening: socket.socket, paths: d
         access_log=False,
         server_header=False,
         lifespan="on",
-        timeout_graceful_shutdown=30,
+        timeout_graceful_shutdown=GRACE_SECONDS + 5,
         **options,
     )
     await _announce(reme, [(name, url + path) for name, path in paths.items()], host=listening.getsockname()[0])

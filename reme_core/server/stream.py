@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 Tell = Callable[[str], None]
 _PING_SECONDS = 15  # many proxies close a connection that is silent for a minute
+GRACE_SECONDS = 25
+"""How long a stream may go on after the service was asked to stop."""
 
 
 def wants_events(request: Request) -> bool:
@@ -35,7 +37,8 @@ def event_stream(request: Request, execute: Callable[[Tell], Awaitable[Response]
 
     When the caller hangs up, `execute` is cancelled.
     """
-    return EventSourceResponse(_events(request.scope["request_id"], execute), ping=_PING_SECONDS)
+    events = _events(request.scope["request_id"], execute)
+    return EventSourceResponse(events, ping=_PING_SECONDS, shutdown_grace_period=GRACE_SECONDS)
 
 
 async def _events(

@@ -10,12 +10,18 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 from pydantic import SecretStr
+from sse_starlette.sse import AppStatus
 
 from reme_core import Message, Settings
 from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError
-from reme_core.server.run import _bind, _start_listening, serve_http, serve_mcp
+from reme_core.flows.execute import Response
+from reme_core.server import stream
+from reme_core.server.http import create_app
+from reme_core.server.run import _bind, _start_listening, _url_of, serve_http, serve_mcp
+from reme_core.server.service import Service
 from reme_core.settings import WorkerSettings
 from tests.server.conftest import Process
 
@@ -51,6 +57,37 @@ async def test_an_address_that_cannot_be_is_an_error_that_says_so(
     settings.http.host, settings.http.port = host, port
     with pytest.raises(ConfigurationError, match=told):
         await serve_http(settings)
+
+
+@pytest.mark.parametrize("grace", [None, 1])
+async def test_a_stream_ends_in_order_though_the_service_is_stopped(
+    reme: Engine, monkeypatch: pytest.MonkeyPatch, grace: float | None
+) -> None:
+    if grace is not None:
+        monkeypatch.setattr(stream, "GRACE_SECONDS", grace)
+    told = asyncio.Event()
+
+    async def answer_slowly(*_: object, tell: Callable[[str], None], **__: object) -> Response:
+        tell("Good ")
+        told.set()
+        await asyncio.sleep(3)
+        return Response(answer="Good morning.")
+
+    monkeypatch.setattr(Service, "execute", answer_slowly)
+    server = uvicorn.Server(uvicorn.Config(create_app(reme), log_config=None, timeout_graceful_shutdown=10))
+    with _bind("127.0.0.1", 0) as listening:
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        async with httpx.AsyncClient(base_url=_url_of(listening), timeout=20) as client:
+            headers = {"Accept": "text/event-stream"}
+            asked = asyncio.create_task(client.post("/retrieve_task_memory", json={"query": "x"}, headers=headers))
+            await told.wait()
+            server.should_exit = True
+            monkeypatch.setattr(AppStatus, "should_exit", True)  # as both are after SIGTERM
+            events = (await asked).text
+        await serving
+    assert "event: answer" in events
+    last = events.partition("event: response")[2] if grace is None else events.partition("event: error")[2]
+    assert ("Good morning." if grace is None else '"code":"stopping"') in last
 
 
 async def test_a_port_that_is_taken_is_told_before_the_database_is_opened(settings: Settings, free_port: int) -> None:
