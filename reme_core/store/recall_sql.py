@@ -35,7 +35,9 @@ TIME_FACTOR = 2.0
 TIME_WEIGHTS = {"conversation": 2.0, "said": 2.0, "happened": 0.4}
 """What is added to the score of a message from the time asked about, by what the query asks."""
 TOLD_WITHIN = {"conversation": 0.001, "said": 86_400.0, "happened": 7 * 86_400.0}
-"""Seconds before or after that time at which 1/e of `TIME_WEIGHTS` is left."""
+"""Seconds before or after that time at which 1/e of `TIME_WEIGHTS` is left, `BESIDE` among them."""
+BESIDE = {"conversation": 0.0, "said": 86_400.0, "happened": 0.0}
+"""Seconds that are added outside of that time, however near: what was said at 00:10 today was not said yesterday."""
 LEXICAL_WEIGHT, COVERED_WEIGHT = 0.5, 1.2
 """What counts of a message's words: its BM25 score, and the share of the query's words that it has, by their idf."""
 TELLING_WORDS = 2.8
@@ -260,6 +262,7 @@ def _time_values(time: AskedTime | None) -> dict[str, Any]:
         "time_factor": TIME_FACTOR,
         "time_weight": TIME_WEIGHTS[asks],
         "told_within": TOLD_WITHIN[asks],
+        "beside": BESIDE[asks],
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -95,6 +96,19 @@ async def test_days_are_those_of_the_asker(reme: Engine) -> None:
     assert (best.content, best.parts.time) == ("It hails.", 2.0)
     (*_, last) = (await reme.recall("w", query, kind="conversation", now=NOW)).hits
     assert last.parts.time < 2
+
+
+@pytest.mark.parametrize(("query", "first"), [("What did I say yesterday?", "lamp"), ("我今天说了什么？", "say")])
+async def test_what_was_said_in_another_day_is_not_said_in_it_though_minutes_lie_between(
+    reme: Engine, query: str, first: str
+) -> None:
+    midnight = datetime(2024, 9, 14, 16, tzinfo=UTC)  # in Shanghai
+    for minutes, line in ((-2, "我今天说的是 the lamp."), (2, "I can't say what I did yesterday.")):
+        await reme.record("night", Message(content=line, sent_at=midnight + timedelta(minutes=minutes)), wait=True)
+    now = midnight + timedelta(minutes=9)
+    hits = (await reme.recall("night", query, kind="conversation", now=now, timezone="Asia/Shanghai")).hits
+    assert first in hits[0].content
+    assert [hit.parts.time for hit in hits] == [2.0, pytest.approx(2 / math.e, abs=0.01)]
 
 
 async def test_an_hour_that_the_clocks_show_twice_is_two(reme: Engine) -> None:

@@ -433,10 +433,11 @@ said as materialized (
 
 -- name: time_bonus
 (
-    -- What happened at a time is told on its day, or some days before or after.
-    select %(time_weight)s * exp(-least(min(extract(epoch from greatest(a.begun - m.sent_at, m.sent_at - a.ended, '0')))
-                                        / %(told_within)s, 50)::float8)
-    from asked_time a
+    -- What happened at a time is told on its day, or some days before or after. What was said then was said within it.
+    select %(time_weight)s * exp(-least((far + case when far > 0 then %(beside)s else 0 end) / %(told_within)s, 50)::float8)
+    from (
+        select min(extract(epoch from greatest(a.begun - m.sent_at, m.sent_at - a.ended, '0'))) as far from asked_time a
+    ) nearest
 )
 
 -- name: judged
