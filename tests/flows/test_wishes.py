@@ -54,6 +54,7 @@ async def test_a_wish_stands_until_it_ends(reme: Engine, said: str) -> None:
     [
         ("answer in French this week pls", ("2024-05-08", "2024-05-12")),
         ("这周用法语回答我", ("2024-05-08", "2024-05-12")),
+        ("at the weekend, answer in French pls", ("2024-05-11", "2024-05-12")),
         ("From Friday on, please answer in French", ("2024-05-10", "2025-01-01")),
         ("从周五起用法语回答我", ("2024-05-10", "2025-01-01")),
     ],

@@ -210,6 +210,10 @@ def _part_of_today(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, _narrow_to_part(cal.day(now + timedelta(days=days)), match["part"] or "night"))
 
 
+_LATELY: Final = regex(r"\b(?:this|(?:over|in|during|within|for|throughout)\s+the)\s+$", re.IGNORECASE)
+_OF_THEM: Final = regex(r"\s+(?:of|in)\b", re.IGNORECASE)
+
+
 @rules(
     rf"(?:(?P<early>earlier|later)\s+|the\s+)?{SIDE}\s+(?P<unit>week|weekend|month|quarter|year|decade)"
     r"(?!'s\s+(?:resolution|eve|day)|-|\s+old)"
@@ -219,8 +223,11 @@ def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
     # "The following week" is counted from what was told before, not from now.
     if side == "following" or (side == "this" and match[0].lower().startswith("the ")):
         return None
-    # "The past month" runs until now, "last month" is the one before this one.
-    if side in ("past", "this past") and unit != "weekend":
+    if side == "last" and match[0].lower().startswith("the ") and _OF_THEM.match(match.string, match.end()):
+        return None  # "the last week of May"
+    # "The past month" and "in the last month" run until now, "last month" is the one before this one.
+    lately = side == "last" and search_before(_LATELY, match.string, match.start("side"))
+    if (lately or side in ("past", "this past")) and unit != "weekend":
         return expression(match, cal.period(now, -1, unit))
     steps = {"last": -1, "this": 0, "next": 1, "past": -1}[side_of(match)]
     # Before Saturday "the coming weekend" is this week's.
@@ -232,6 +239,13 @@ def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
     elif match["early"] and steps == 0:
         span = Span(now, span.end, span.precision)
     return expression(match, span)
+
+
+@rules(r"(?:at|on|over|during)\s+the\s+weekend(?!\s+(?:of|in|before|after|that|when)\b|-)")
+def _weekend(match: re.Match[str], now: datetime) -> Expression:
+    # On a Saturday or Sunday it is the one going on.
+    over = side_of(match) == "past" and now.weekday() < 5
+    return expression(match, cal.unit_from(now, -1 if over else 0, "weekend"))
 
 
 @rules(rf"the\s+(?:(?P<unit>week|weekend|month|quarter|year|decade)|{SEASON})\s+(?P<which>before last|after next)")

@@ -141,7 +141,7 @@ def _in_direction(
         return mention.range
     if tells_of_past(text) and not (opens and of_wish):
         return mention.range
-    if _WEEKDAY.search(mention.text) and not _DATE.search(mention.text):  # "Saturday, June 8" is the day of a year
+    if _WEEKLY.search(mention.text) and not _DATE.search(mention.text):  # "Saturday, June 8" is the day of a year
         moved = Span(start and start + timedelta(days=7), end and end + timedelta(days=7), mention.precision)
     else:
         later = _times_a_year_later(text, sent_at, timezone).get(plain if opens else mention.text)
@@ -209,7 +209,9 @@ _SPAN: Final = regex(
     re.IGNORECASE,
 )
 _DAY_OF_MONTH: Final = regex(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|\w+(?:day|time)))", re.I)
-_WEEKDAY: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天]", re.IGNORECASE)
+_WEEKLY: Final = regex(
+    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|[周期拜][一二三四五六日天]", re.IGNORECASE
+)
 _WEEKDAY_NAME: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", re.IGNORECASE)
 # What opens a time that stands behind it; in a question "as of May" asks about that time.
 _BEGINS: Final = regex(r"\b(?:starting|as (?:of|from))(?: (?:on|in|from|with|the))*\s+$", re.IGNORECASE)

@@ -19,6 +19,8 @@ SAID = datetime(2024, 3, 6, 19, tzinfo=UTC)
         ("我10月5号跑马拉松", "2024-10-05", "2024-10-06"),
         ("我10月5号跑了马拉松", "2023-10-05", "2023-10-06"),
         ("picking it up saturday", "2024-03-09", "2024-03-10"),
+        ("picking it up at the weekend", "2024-03-09", "2024-03-11"),
+        ("picked it up over the weekend", "2024-03-02", "2024-03-04"),
         ("The wedding is on Saturday, June 8 in Leeds", "2024-06-08", "2024-06-09"),
         ("婚礼在6月8日星期六", "2024-06-08", "2024-06-09"),
         ("the first Monday of February is a holiday", "2025-02-03", "2025-02-04"),

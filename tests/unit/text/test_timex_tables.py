@@ -82,7 +82,11 @@ ENGLISH = [
     ("next week", "next week", "2026-11-23..2026-11-30", "week"),
     ("this weekend", "this weekend", "2026-11-21..2026-11-23", "day"),
     ("last weekend", "last weekend", "2026-11-14..2026-11-16", "day"),
+    ("What did I say at the weekend?", "at the weekend", "2026-11-14..2026-11-16", "day"),
+    ("I will fly over the weekend", "over the weekend", "2026-11-21..2026-11-23", "day"),
     ("last month", "last month", "2026-10-01..2026-11-01", "month"),
+    ("what we said in the last month", "the last month", "2026-10-18..2026-11-18T15:30", "month"),
+    ("over this last week", "last week", "2026-11-11..2026-11-18T15:30", "week"),
     ("this year", "this year", "2026-01-01..2027-01-01", "year"),
     ("the past year", "the past year", "2025-11-18..2026-11-18T15:30", "year"),
     ("last year", "last year", "2025-01-01..2026-01-01", "year"),
@@ -292,6 +296,7 @@ OTHERS = [
 ]
 
 NO_TIMES = """
+    the last week of May
     I may march on second street
     You may go now
     the march of progress
