@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Final
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 
-from reme_core.given import Moment
+from reme_core.given import moment_of
 from reme_core.text.ids import id_within
 from reme_core.text.plain import plain_json
 from reme_core.types import Message, ToolCall
 
-_MOMENT: Final = TypeAdapter(Moment)
+_TIME: Final = TypeAdapter(datetime)
 
 
 def heard_message(
@@ -39,14 +40,16 @@ def heard_message(
         content: What was said.
         own_id: Its id within its conversation; None or empty if it has none.
         session_id: Its conversation.
-        sent_at: When it was said.
+        sent_at: When it was said; without a time zone, by the clock of this machine.
         metadata: A dict of anything.
         tool_calls: Its tool calls, as `heard_call` gives them.
         texts: Other texts of a `Message`, such as `author`.
     """
     values: dict[str, Any] = {name: text_of_value(value) for name, value in texts.items()}
-    with suppress(ValidationError):  # if it names no time, it was said just now
-        values["sent_at"] = _MOMENT.validate_python(sent_at)
+    with suppress(ValueError, OverflowError):  # if it names no time, it was said just now
+        said_at = _TIME.validate_python(sent_at)
+        # A time without a zone is by the clock of this machine, as `datetime.now()` gives it.
+        values["sent_at"] = moment_of(said_at if said_at.tzinfo else said_at.astimezone())
     message = Message.model_validate(
         {
             "role": role,

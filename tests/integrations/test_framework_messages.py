@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -89,6 +91,19 @@ async def test_no_words_are_lost_for_what_stands_beside_them(reme: AsyncReMe, me
     await reme.record("alice", [message], session_id="monday")
     [stored] = await reme.messages("alice", "monday")
     assert "4711" in stored.content + "".join(call.arguments for call in stored.tool_calls)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/Los_Angeles"])
+async def test_a_message_was_sent_when_the_clock_of_its_machine_says_so(
+    reme: AsyncReMe, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", zone)
+        time.tzset()
+        said = [UserMsg("user", "Good morning!"), TextMessage(content="Good night!", source="user")]
+        stored = await reme.record("alice", said)
+    time.tzset()
+    assert [abs(m.sent_at - datetime.now(UTC)) < timedelta(minutes=5) for m in stored] == [True, True]
 
 
 async def test_images_and_files_are_no_words_of_a_tool(reme: AsyncReMe) -> None:
