@@ -178,7 +178,7 @@ class TurnMemory(Closing):
 
         Args:
             prompt: What the user says, or the messages that the model will see; the user's last message is the
-                question. Messages in the prompt are not recalled.
+                question, and "yesterday" in it is the day before it was sent. Messages in the prompt are not recalled.
             turn_id: The id of the turn. By default it is the id of the user's last message in this conversation; if
                 the messages have no ids, every call is a turn of its own.
             session_id: The id of the conversation. "The last time we talked" means another conversation than this.

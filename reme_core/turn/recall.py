@@ -78,13 +78,16 @@ class TurnRecall:
         # In a long conversation, the model sees many messages that fit the question, and memories quote others.
         most = max(2 * self._top_k, min(2 * self._top_k + len(present), _MOST_AT_ONCE))
         parts = [(self._messages, most), (self._memories, self._top_k)]
-        questions = await self._questions(engine, workspace, query, session, parts)
+        # "Yesterday" is reckoned from when it was asked, which may be before midnight, or long ago.
+        now = question.sent_at if question else None
+        questions = await self._questions(engine, workspace, query, session, parts, now)
+        since = _asked_since(questions)
         answer = partial(engine.recall_steps.answer, min_relevance=self._min_relevance, flow="turn", session_id=session)
         # With the vectors at hand, all statements go out at once: first that of the messages, which takes longest.
         found, standing = await asyncio.gather(
             asyncio.gather(*(answer([one]) for one in questions)),
             standing_memories(
-                engine.memories, workspace, self._memories, facts_since=_asked_since(questions), limit=MOST_STANDING
+                engine.memories, workspace, self._memories, now=now, facts_since=since, limit=MOST_STANDING
             ),
         )
         messages = [told for one, told in zip(questions, found, strict=True) if one.filters.of_messages]
@@ -157,13 +160,19 @@ class TurnRecall:
         return reason
 
     async def _questions(
-        self, engine: Engine, workspace: str, query: str, session: str, parts: Sequence[tuple[Filters, int]]
+        self,
+        engine: Engine,
+        workspace: str,
+        query: str,
+        session: str,
+        parts: Sequence[tuple[Filters, int]],
+        now: datetime | None = None,
     ) -> list[Question]:
-        """The query as a question to each of these parts that has a kind; none if there is no query."""
+        """The query, asked `now`, as a question to each of these parts that has a kind; none if there is no query."""
         asked = [(filters, limit) for filters, limit in parts if query and filters.kinds]
         if not asked:
             return []
-        time = AskedTime.of("query", query, now=None, timezone=engine.settings.timezone, current_session=session)
+        time = AskedTime.of("query", query, now=now, timezone=engine.settings.timezone, current_session=session)
         return await engine.recall_steps.questions(workspace, query, asked, time=time)
 
 

@@ -79,6 +79,24 @@ async def test_the_last_time_we_talked_is_not_this_conversation(turn: TurnMemory
     assert note.hits[0].content == "The cake was burnt."
 
 
+async def test_yesterday_is_the_day_before_the_question_was_sent(turn: TurnMemory) -> None:
+    monday = datetime(2024, 5, 6, 23, 50, tzinfo=UTC)
+    for days, told in enumerate(("The zoo was closed.", "The cake was burnt.", "The boat sank.")):
+        await turn.record([Message(content=told, sent_at=monday + timedelta(days=days))], session_id=told)
+    for days, told in ((1, "The zoo was closed."), (2, "The cake was burnt.")):
+        asked = Message(content="What did I say yesterday?", sent_at=monday + timedelta(days=days, minutes=9))
+        assert (await turn.begin([asked])).hits[0].content == told
+
+
+async def test_a_wish_for_a_day_stands_in_the_turns_of_that_day(turn: TurnMemory) -> None:
+    day = datetime(2024, 5, 6, tzinfo=UTC)
+    wish = Memory(content="Answer in French today.", kind=Kind.INSTRUCTION, valid_until=day + timedelta(days=1))
+    await turn.reme.memories.add("alice", wish)
+    for hours, stands in ((23, True), (25, False)):
+        note = await turn.begin([Message(content="How far is the moon?", sent_at=day + timedelta(hours=hours))])
+        assert bool(note.standing) is stands
+
+
 async def test_what_the_model_sees_anyhow_is_not_recalled(turn: TurnMemory) -> None:
     told = Message(content=TOLD, message_id="m1")
     await turn.record([told, Message(content="My dog Rex is a dachshund.")])
