@@ -27,7 +27,6 @@ from reme_core.types import (
     Scope,
     Status,
     TimeRange,
-    names_in,
     scope_of_given,
 )
 
@@ -357,12 +356,12 @@ async def delete_memory(
 async def erase_scope(
     workspace_id: PathWorkspace,
     service: TheService,
-    user_id: OfUser = None,
-    agent_id: OfAgent = None,
-    run_id: OfRun = None,
+    user_id: Annotated[PlainText | None, Query(description="Only what belongs to this person.")] = None,
+    agent_id: Annotated[PlainText | None, Query(description="Only what belongs to this agent.")] = None,
+    run_id: Annotated[PlainText | None, Query(description="Only what belongs to this run.")] = None,
 ) -> Deleted:
     """Erase the memories and messages of a person, an agent or a run, and the conclusions from them."""
-    scope = names_in({"user_id": user_id or "", "agent_id": agent_id or "", "run_id": run_id or ""})
+    scope = scope_of_given({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
     if not scope:
         raise InputError("say whose memory to erase: give user_id, agent_id or run_id")
     return Deleted(deleted_count=await service.reme.workspaces.clear(workspace_id, **scope))

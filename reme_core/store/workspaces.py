@@ -30,7 +30,7 @@ from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.whole_files import flush_to_disk, replacement_of
-from reme_core.types import Scope, Source, names_in
+from reme_core.types import Scope, Source
 
 Progress = Callable[[int, int], None]
 """Called with progress: how much is done, and how much there is in all."""
@@ -222,16 +222,17 @@ class Workspaces:
             How many memories were removed, closed ones included.
 
         Raises:
+            InputError: One of these names is empty.
             NotFoundError: There is no such workspace, and no turn waits to be recorded in it.
         """
         check_workspace(workspace)
-        named = names_in(rows.check_scope(scope))
-        if scope and not named:
-            raise InputError(f"nothing was erased: {', '.join(scope)} is empty; name whose memory is to be erased")
+        for name, value in rows.check_scope(scope).items():
+            if not value:  # to leave it out would erase more than was meant
+                raise InputError(f"nothing was erased: {name} is empty; name whose memory is to be erased")
         # First, so that nothing that waits is recorded again after its workspace or scope was erased.
-        is_waited_for = await self._on_clear(workspace, named)
-        if named:
-            return await erase_scope(self._database, workspace, named)
+        is_waited_for = await self._on_clear(workspace, scope)
+        if scope:
+            return await erase_scope(self._database, workspace, scope)
         async with self._database.write_transaction(workspace) as conn:
             if not is_waited_for:
                 await _require_workspace(conn, workspace)

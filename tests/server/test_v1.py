@@ -57,11 +57,12 @@ async def test_a_memory_is_brought_back_to_an_earlier_state_and_a_change_of_seve
     assert (await client.post("/v1/workspaces/nobody/undo")).status_code == 404
 
 
-async def test_an_erasure_with_a_mistyped_name_erases_nothing(client: Client) -> None:
+async def test_an_erasure_with_a_mistyped_or_an_empty_name_erases_nothing(client: Client) -> None:
     memory = {"content": "Ann wears size 44.", "user_id": "ann", "run_id": "today"}
     await ok(client, "POST", "memories", 201, json={"memories": [memory]})
     refused = await ok(client, "DELETE", "memories", 422, params={"user_id": "ann", "run": "tomorrow"})
     assert refused["message"] == "nothing was done: there is no parameter 'run'; did you mean 'run_id'?"
+    await ok(client, "DELETE", "memories", 422, params={"user_id": "", "run_id": "today"})
     assert len((await ok(client, "GET", "memories"))["memories"]) == 1
     assert await ok(client, "DELETE", "memories", params={"user_id": "ann", "run_id": "today"}) == {"deleted_count": 1}
 

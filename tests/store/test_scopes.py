@@ -105,8 +105,9 @@ async def test_one_persons_memory_can_be_erased_and_nobody_elses_goes(reme: Engi
         assert {h.memory.user_id for h in (await reme.recall("team", "Where does Ines live?", kind=found)).hits} == {
             "bob"
         }
-    with pytest.raises(InputError, match="nothing was erased"):
-        await reme.workspaces.clear("team", user_id="")
+    for empty in ({"user_id": ""}, {"user_id": "", "run_id": "r1"}):  # left out, it would mean everybody's
+        with pytest.raises(InputError, match="nothing was erased: user_id is empty"):
+            await reme.workspaces.clear("team", **empty)
 
 
 async def test_a_turn_clears_its_scope_alone_with_what_waits(settings: Settings) -> None:
