@@ -105,7 +105,7 @@ class Background:
         """Queue the summary of the conversations that `messages` belong to, inside the caller's transaction.
 
         A conversation has one waiting job. It runs when nothing was said for `after_seconds`, or at once if
-        `after_turns` turns wait.
+        `after_turns` messages wait.
         """
         sessions = {m.session_id for m in messages if m.role in ("user", "assistant")}
         await self._queue_sessions(conn, workspace, sessions)
