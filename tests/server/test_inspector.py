@@ -82,7 +82,8 @@ async def test_of_files_only_the_pages_own_are_served(client: httpx.AsyncClient)
 
 
 async def test_an_empty_workspace_says_what_to_do(client: httpx.AsyncClient, reme: Engine) -> None:
-    assert "<code>reme add</code>" in (await client.get("/inspector")).text
+    for first in ("/inspector", "/inspector/"):
+        assert "<code>reme add</code>" in (await client.get(first)).text
     await reme.workspaces.schedule("empty", reflect_every_hours=0)
     for name in set(PAGES) - {"overview"}:
         page = (await client.get(f"/inspector/{name}", params={"w": "empty"})).text

@@ -37,6 +37,7 @@ async def sign_in(request: Request, next: Text = "/inspector") -> HTMLResponse: 
 
 
 @router.get("")
+@router.get("/")
 async def workspaces(page: ThePage, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
     """The workspaces that the reader may see, with their size, news, backlog and cost."""
     allowed = None if page.access.workspaces is None else sorted(page.access.workspaces)
@@ -104,7 +105,7 @@ async def recall(page: ThePageOf, id: Id) -> HTMLResponse:  # noqa: A002 - likew
 
 @router.get("/ask")
 async def ask(page: ThePageOf, q: Text = "", kind: Text = "", as_of: Text = "", held_at: Text = "") -> HTMLResponse:
-    """Recalls as an agent would, and shows what is found and why."""
+    """Recalls, and shows what is found and why."""
     asked = {"q": q, "kind": kind, "as_of": as_of, "held_at": held_at}
     if not q.strip():
         return page.show("ask.html", **asked, hits=None)
