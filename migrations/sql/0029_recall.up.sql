@@ -165,7 +165,7 @@ comment on column reme.retrieval_hit.type is 'Factor of its kind.';
 comment on column reme.retrieval_hit.final is 'The score it was ranked by.';
 comment on column reme.retrieval_hit.relevance is 'The chance that it answers the query, 0 to 1; empty for standing memories, which answer none.';
 comment on column reme.retrieval_hit.helped is 'Whether the agent then succeeded; empty until somebody says so.';
-comment on column reme.retrieval_hit.left_out is 'Empty text: it stands in the note. Else why it does not: relevance (nothing was likely enough to fit), seen (the model sees it anyway), speaker (somebody else said it), repeated (another hit says the same), standing (it is given anyway), places (better ones took them) or budget (no room). Null: whoever asked got it, and no note was made here.';
+comment on column reme.retrieval_hit.left_out is 'Empty text: it stands in the note. Else why it does not: relevance (nothing was likely enough to fit), seen (the model sees it anyway), repeated (another hit says the same), standing (it is given anyway), places (better ones took them) or budget (no room). Null: whoever asked got it, and no note was made here.';
 call reme.keep_tenants_apart('reme.retrieval_hit');
 
 create table reme.model_call (

@@ -8,7 +8,7 @@ select workspace_id, memory_id, kind, subject, when_to_use, content, keywords, i
        observed_at, valid_during, recorded_at, updated_at, author, metadata, user_id, agent_id, run_id
 from reme.memory
 where status = 'active' and (upper(valid_during) is null or upper(valid_during) > now());
-comment on view reme.memory_current is 'The active memories that hold now.';
+comment on view reme.memory_current is 'The active memories that are not over; some may not have begun.';
 
 create view reme.memory_timeline with (security_invoker) as
 select workspace_id, subject, coalesce(lower(valid_during), observed_at, recorded_at) as since, upper(valid_during) as until,
