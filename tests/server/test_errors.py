@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,11 +15,31 @@ import pytest
 from fastapi import FastAPI
 
 from reme_core.engine import Engine
-from reme_core.errors import DatabaseUnavailableError, ModelAnswerError, ModelUnavailableError
+from reme_core.errors import DatabaseUnavailableError, ModelAnswerError, ModelUnavailableError, ReMeError
+from reme_core.server.errors import AccessError, status_of
 from reme_core.server.http import create_app
+from tests.pages.blocks import ROOT
 from tests.server.conftest import connected
 
 Client = httpx.AsyncClient
+
+
+def kinds_of_errors(kind: type[ReMeError]) -> Iterator[type[ReMeError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from kinds_of_errors(below)
+
+
+def test_the_page_of_services_has_every_code_beside_its_status() -> None:
+    page = (ROOT / "docs/service.md").read_text(encoding="utf-8")
+    told = {
+        (status, code)
+        for row in re.findall(r"^\| \d{3}.*", page, re.MULTILINE)
+        for status in re.findall(r"\b\d{3}\b", row.split("|")[1])
+        for code in re.findall(r"`(\w+)`", row.split("|")[2])
+    }
+    kinds = {kind for kind in kinds_of_errors(ReMeError) if kind.__module__.startswith("reme_core")} - {AccessError}
+    assert {(str(status_of(kind.__new__(kind))), kind.code) for kind in kinds} <= told
 
 
 async def test_every_error_is_json_with_code_message_and_request_id(client: Client) -> None:

@@ -92,7 +92,8 @@ async def test_over_tcp_with_a_password(make_database: Callable[..., str]) -> No
 
 async def test_a_wrong_password_is_called_that(make_database: Callable[..., str]) -> None:
     url = make_database().replace(f":{PASSWORD}@", ":wr0ng@")
-    with pytest.raises(DatabaseUnavailableError, match=r"wrong or expired password for user postgres at .*127\.0\.0\.1") as caught:
+    told = r"wrong or expired password for user postgres at .*127\.0\.0\.1"
+    with pytest.raises(DatabaseUnavailableError, match=told) as caught:
         await Database.open(Settings(database_url=SecretStr(url)))
     assert "DATABASE_URL" in str(caught.value)
     assert "wr0ng" not in str(caught.value)
