@@ -116,11 +116,13 @@ class Reconciliation:
         if item.operation.op == "forget":
             del self.new[earlier.memory_id]
             return
+        memory = self._memory(item)
+        if item.operation.op == "change" and says_the_same(earlier.content, memory.content):
+            return
         earlier.status, earlier.valid_until = Status.EXPIRED, _not_before(earlier, _time_said(item.evidence))
         if item.operation.op == "change":
-            self._add(None, item)
-            earlier.status, earlier.superseded_by = Status.SUPERSEDED, next(reversed(self.new))
-            self.new[earlier.memory_id] = earlier
+            self.new[memory.memory_id] = memory
+            earlier.status, earlier.superseded_by = Status.SUPERSEDED, memory.memory_id
 
     def _confirm(self, old: Memory, item: Accepted) -> None:
         known = {source.id for source in old.sources}

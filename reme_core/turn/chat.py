@@ -107,10 +107,10 @@ class Chat:
         shown = self._visible_history(history_message_strategy)
         temporary = [temporary_memories] if isinstance(temporary_memories, str) else temporary_memories
         turn = self._turn.about(role_name) if role_name else self._turn
-        note = await turn.begin([*shown, asked], session_id=self.session_id)
         self.history.append(asked)
         answer = ""
         try:
+            note = await turn.begin([*shown, asked], session_id=self.session_id)
             if self._reme.chat is None:
                 remember_response = False  # stored, it would be recalled as if somebody had said it
                 answer = _answer_without_model(query, note, temporary)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from opentelemetry import trace
 
@@ -17,6 +20,16 @@ def explain_timeout(error: Exception, patience: float) -> Exception:
         return error
     waited = f"memory did not answer within {patience:g} seconds"
     return DatabaseUnavailableError(f"{waited}: it is still being opened, is busy, or cannot be reached")
+
+
+@asynccontextmanager
+async def within(patience: float) -> AsyncIterator[None]:
+    """Let memory answer within so many seconds, or raise a `DatabaseUnavailableError` that says that it did not."""
+    try:
+        async with asyncio.timeout(patience):
+            yield
+    except TimeoutError as error:
+        raise explain_timeout(error, patience) from None
 
 
 def report_failure(span: trace.Span, error: Exception, patience: float, what: str) -> Exception:

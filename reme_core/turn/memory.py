@@ -43,7 +43,7 @@ from reme_core.text.redact import redact
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.closing import Closing
 from reme_core.turn.connections import Client, ReMeLike, TurnConnection
-from reme_core.turn.failures import explain_timeout, report_failure
+from reme_core.turn.failures import report_failure, within
 from reme_core.turn.notes import NotesByTurn
 from reme_core.turn.options import TurnOptions, check_chance, complete_options, name_workspace
 from reme_core.turn.outbox import Deduplicator, Outbox
@@ -179,7 +179,7 @@ class TurnMemory(Closing):
         Args:
             prompt: What the user says, or the messages that the model will see; the user's last message is the
                 question, and "yesterday" in it is the day before it was sent. Messages in the prompt are not recalled.
-            turn_id: The id of the turn. By default it is the id of the user's last message in this conversation; if
+            turn_id: The id of the turn within its conversation. By default it is the id of the user's last message; if
                 the messages have no ids, every call is a turn of its own.
             session_id: The id of the conversation. "The last time we talked" means another conversation than this.
 
@@ -197,11 +197,17 @@ class TurnMemory(Closing):
             question = question.model_copy(update={"session_id": encode_json(session_id)})
         if not turn_id and question is not None and "message_id" in question.model_fields_set:
             turn_id = id_within(question.message_id, question.session_id)
-        note = self._notes.get(turn_id)
-        if note is not None:
+        key = id_within(turn_id, encode_json(session_id)) if turn_id else ""
+        note = self._notes.get(key)
+        # Whoever got the error as an exception tries again with the same turn; others go on with it without memory.
+        if note is not None and not (note.error and self.on_error == "raise"):
             self.counts.reused += 1
-            return self._note_or_raise(note)
-        return self._note_or_raise(await self.reme.connection.portal.run(self._note_once(question, messages, turn_id)))
+            return note
+        made = self._note_once(key, lambda: self._note(question, messages, turn_id))
+        note = await self.reme.connection.portal.run(made)
+        if note.error is not None and self.on_error == "raise":
+            raise note.error
+        return note
 
     async def record(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
         """Hand over the messages of a turn. They are kept even if the caller is cancelled during this call.
@@ -292,8 +298,9 @@ class TurnMemory(Closing):
         return await self.reme.connection.portal.run(self._hits(query, limit or self.top_k, chance))
 
     async def _hits(self, query: str, limit: int, min_relevance: float) -> list[Hit]:
-        engine = await self._connection.engine()
-        return await self._recall.hits(engine, self.workspace_id, query, limit=limit, min_relevance=min_relevance)
+        async with within(self.patience):
+            engine = await self._connection.engine()
+            return await self._recall.hits(engine, self.workspace_id, query, limit=limit, min_relevance=min_relevance)
 
     async def messages(self, session_id: str) -> list[Message]:
         """The recorded messages of a conversation, in order: those of this memory's scope.
@@ -304,12 +311,9 @@ class TurnMemory(Closing):
         return await self.reme.connection.portal.run(self._messages(session_id))
 
     async def _messages(self, session_id: str) -> list[Message]:
-        try:
-            async with asyncio.timeout(self.patience):
-                await self._outbox.flush()
-                said = await (await self._connection.engine()).messages(self.workspace_id, session_id)
-        except TimeoutError as error:
-            raise explain_timeout(error, self.patience) from None
+        async with within(self.patience):
+            await self._outbox.flush()
+            said = await (await self._connection.engine()).messages(self.workspace_id, session_id)
         return [message for message in said if names_in(self.scope).items() <= message.scope.items()]
 
     def as_recorded(self, messages: Sequence[Message]) -> list[Message]:
@@ -338,11 +342,6 @@ class TurnMemory(Closing):
         """The usage of chat models for this memory since the last call of this method."""
         return self._usage.take(self.workspace_id)
 
-    def _note_or_raise(self, note: Note) -> Note:
-        if note.error is not None and self.on_error == "raise":
-            raise note.error
-        return note
-
     def _new_messages(self, messages: Sequence[MessageLike], turn_id: str, session_id: str) -> list[Message]:
         said = [] if self.write == "off" else read_messages(messages)
         return self._deduplicator.new_messages(said, turn_id, session_id)
@@ -367,9 +366,9 @@ class TurnMemory(Closing):
             self.reme.connection.portal.submit(self._outbox.keep_for_later())
         return taken
 
-    async def _note_once(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
-        self.counts.reused += self._notes.is_making(turn_id)
-        return await self._notes.make(turn_id, lambda: self._note(question, present, turn_id))
+    async def _note_once(self, key: str, make: Callable[[], Coroutine[Any, Any, Note]]) -> Note:
+        self.counts.reused += self._notes.is_making(key)
+        return await self._notes.make(key, make)
 
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:

@@ -25,6 +25,7 @@ from reme_core.prompts.transcript import shown_name
 from reme_core.store.change import Change, Close, forgotten_note
 from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
+from reme_core.turn.failures import within
 from reme_core.turn.memory import TurnMemory
 from reme_core.types import Kind, Memory, Scoped
 
@@ -57,12 +58,13 @@ def answer_model(tool: Callable[Given, Coroutine[Any, Any, str]]) -> Callable[Gi
 
     @functools.wraps(tool)
     async def answer(*args: Given.args, **kwargs: Given.kwargs) -> str:
+        tools: Any = args[0]
         try:
-            return await tool(*args, **kwargs)
+            async with within(tools._turn.patience):
+                return await tool(*args, **kwargs)
         except (InputError, NotFoundError) as error:  # a mistake of the model, which it can correct
             return ToolFailure(f"That did not work: {error}")
         except Exception as error:  # any error: a turn without memory is better than none
-            tools: Any = args[0]
             if tools._turn.on_error == "raise":
                 raise
             log.warning("a memory tool failed: %s", error)

@@ -20,28 +20,28 @@ class NotesByTurn:
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._making: dict[str, asyncio.Task[Note]] = {}
 
-    def get(self, turn_id: str) -> Note | None:
+    def get(self, key: str) -> Note | None:
         """The note that was made for a turn, if it is still remembered."""
-        return self._notes.get(turn_id)
+        return self._notes.get(key)
 
-    def is_making(self, turn_id: str) -> bool:
+    def is_making(self, key: str) -> bool:
         """Whether the note of a turn is being made."""
-        return turn_id in self._making
+        return key in self._making
 
-    async def make(self, turn_id: str, work: Callable[[], Coroutine[Any, Any, Note]]) -> Note:
+    async def make(self, key: str, work: Callable[[], Coroutine[Any, Any, Note]]) -> Note:
         """The note of a turn: made by `work`, unless another caller's work is making it already."""
-        key = turn_id or new_id()
-        task = self._making.get(key)
+        name = key or new_id()
+        task = self._making.get(name)
         if task is None:
-            task = self._making[key] = asyncio.get_running_loop().create_task(self._make(turn_id, work))
-            task.add_done_callback(lambda _: self._making.pop(key, None))
+            task = self._making[name] = asyncio.get_running_loop().create_task(self._make(key, work))
+            task.add_done_callback(lambda _: self._making.pop(name, None))
         # Shielded: if one caller is cancelled, the others still get the note.
         return await asyncio.shield(task)
 
-    async def _make(self, turn_id: str, work: Callable[[], Coroutine[Any, Any, Note]]) -> Note:
+    async def _make(self, key: str, work: Callable[[], Coroutine[Any, Any, Note]]) -> Note:
         note = await work()
-        if turn_id:
-            self._notes[turn_id] = note
+        if key:
+            self._notes[key] = note
             if len(self._notes) > _TURNS_REMEMBERED:
                 self._notes.popitem(last=False)
         return note

@@ -71,7 +71,13 @@ class Turn:
     async def __aenter__(self) -> Self:
         said = self._read()
         self._begin = max((n for n, message in enumerate(said) if message.role == "user"), default=0)
-        self.note = await self._memory.begin(said, session_id=self._session_id)
+        try:
+            self.note = await self._memory.begin(said, session_id=self._session_id)
+        except BaseException:
+            # `__aexit__` will not be called, and what the user said is kept all the same.
+            self._memory.record_soon(said[self._begin :], session_id=self._session_id)
+            await self._memory.aclose()
+            raise
         self.prompt = self._prompt(said) if self.note.text else list(self._messages)
         return self
 

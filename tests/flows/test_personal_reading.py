@@ -71,6 +71,17 @@ async def test_a_long_session_is_read_in_windows_that_overlap(reme_with_chat: En
     assert waiting.metadata["messages"] == []
 
 
+async def test_what_one_answer_adds_and_changes_to_the_same_is_there_once(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    told = {"value": "Lisbon", "thing": "home"}
+    same = [operation(op, "Ines lives in Lisbon", **told) for op in ("add", "change")]
+    loopback.chat(answering(*same))
+    await summarise(reme_with_chat, turn("I live in Lisbon now.", name="Ines"))
+    [memory] = await everything(reme_with_chat)
+    assert (memory.content, memory.status, memory.superseded_by) == ("Ines lives in Lisbon", "active", None)
+
+
 async def test_a_change_closes_the_older_on_both_axes_from_when_it_was(
     reme_with_chat: Engine, loopback: Loopback
 ) -> None:

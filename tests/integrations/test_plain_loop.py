@@ -9,7 +9,7 @@ import pytest
 from openai import APIStatusError, AsyncOpenAI, OpenAI
 
 from reme_core import AsyncReMe, ReMe, Turn
-from reme_core.errors import InputError
+from reme_core.errors import InputError, ReMeError
 from reme_core.settings import Settings
 from reme_core.testing import Gate
 from tests.loopback import Loopback, tool_call
@@ -108,6 +108,18 @@ def test_a_turn_goes_on_without_its_memory_and_is_delivered_later(
         assert turn.note.error is not None and turn.prompt == [TOLD]
         gate.open()
         assert "Lisbon" in say(reme, client, [ASKED]).note.text
+        reme.close()
+
+
+def test_a_turn_that_could_not_begin_keeps_what_was_said(database_url: str, tmp_path: Path) -> None:
+    with Gate(database_url) as gate:
+        gate.close()
+        reme = ReMe(database_url=gate.url, data_dir=tmp_path)
+        with pytest.raises(ReMeError), Turn(reme, "alice", [TOLD], on_error="raise", patience=1.0):
+            pytest.fail("the turn begins though memory is away")
+        gate.open()
+        with Turn(reme, "alice", [ASKED]) as turn:
+            assert "Lisbon" in turn.note.text
         reme.close()
 
 

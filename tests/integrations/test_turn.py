@@ -13,9 +13,10 @@ import psycopg
 import pytest
 
 from reme_core import AsyncReMe, ReMe
-from reme_core.errors import InputError
+from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.settings import Settings
 from reme_core.turn import NOTE_METADATA, TurnMemory
+from reme_core.turn.memory_tools import MemoryTools
 from reme_core.types import Kind, Memory, Message, ToolCall
 from tests.integrations.inside import ASKED, TOLD, stored
 
@@ -47,6 +48,25 @@ async def test_equal_ids_of_messages_name_the_turn_in_their_conversation_alone(t
         notes.append((await turn.begin([Message(content=asked, message_id="1")], session_id=session)).text)
     assert turn.counts.recalls == 2
     assert notes[0] != notes[1]
+
+
+async def test_turns_that_are_numbered_in_each_conversation_have_notes_of_their_own(turn: TurnMemory) -> None:
+    await turn.record([Message(content=TOLD), Message(content="The blue car is in the garage of Ann.")])
+    lisbon = await turn.begin(ASKED, "1", session_id="monday")
+    garage = await turn.begin("Where is the blue car?", "1", session_id="tuesday")
+    assert "Lisbon" in lisbon.text and "garage" in garage.text
+    assert await turn.begin(ASKED, "1", session_id="monday") is lisbon
+
+
+async def test_a_search_ends_when_patience_does(turn: TurnMemory, database_url: str) -> None:
+    await turn.record([Message(content=TOLD)])
+    await turn.recall(ASKED)
+    turn.patience = 0.5
+    with psycopg.connect(database_url) as connection:
+        connection.execute("lock table reme.message, reme.memory")
+        with pytest.raises(DatabaseUnavailableError, match="did not answer within"):
+            await turn.recall(ASKED)
+        assert "cannot be reached" in await MemoryTools(turn).search_memory(ASKED)
 
 
 async def test_cancelling_one_who_waits_leaves_the_others_their_note(turn: TurnMemory) -> None:

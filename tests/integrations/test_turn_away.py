@@ -46,13 +46,15 @@ async def test_a_dead_database_is_an_error_where_asked(gate: Gate, tmp_path: Pat
         await turn.begin("Hello?")
         gate.close()
         turn.patience = 0.5
-        with pytest.raises(ReMeError):
-            await turn.begin(ASKED)
+        for name in ("", "t1"):
+            with pytest.raises(ReMeError):
+                await turn.begin(ASKED, name)
         with pytest.raises(ReMeError):
             await turn.record([Message(content=TOLD)])
         gate.open()
         turn.patience = 20.0  # the pool takes its time to notice
-        assert "Lisbon" in (await turn.begin(ASKED)).text
+        for name in ("", "t1"):  # who got an error tries again
+            assert "Lisbon" in (await turn.begin(ASKED, name)).text
 
 
 KILLED = """

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
+from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from prompt_toolkit.output import DummyOutput
 from reme_core import Settings
 from reme_core.cli.chat import COMMANDS, Terminal
 from reme_core.engine import Engine
-from reme_core.errors import InputError, ModelError
+from reme_core.errors import DatabaseUnavailableError, InputError, ModelError
 from reme_core.turn.chat import Chat
 from reme_core.types import Memory, Message
 from tests.loopback import Loopback
@@ -137,6 +138,18 @@ async def test_what_the_human_said_is_kept_when_the_model_fails(reme_with_chat: 
     await chat.aclose()
     stored = await reme_with_chat.database.fetch("alice", "select role, content from reme.message")
     assert stored == [("user", "I moved to Lisbon.")]
+
+
+async def test_what_the_human_said_is_kept_when_memory_fails(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    chat = Chat(reme, "alice")
+    with monkeypatch.context() as patched:
+        away = AsyncMock(side_effect=DatabaseUnavailableError("away"))
+        patched.setattr(type(chat._turn), "begin", away)
+        with pytest.raises(DatabaseUnavailableError):
+            await chat.chat_with_memory("My blood group is AB negative.")
+    await chat.aclose()
+    stored = await reme.database.fetch("alice", "select role, content from reme.message")
+    assert stored == [("user", "My blood group is AB negative.")]
 
 
 async def test_without_a_model_it_says_so_and_shows_what_it_remembers(reme: Engine) -> None:

@@ -206,9 +206,10 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         return None
 
     async def _begin(self, turn: Turn) -> Turn:
-        for earlier in [begun for begun in self._unfinished.values() if begun.place == turn.place]:
+        # Runs of other threads begin and end meanwhile.
+        for earlier in [begun for begun in list(self._unfinished.values()) if begun.place == turn.place]:
             if earlier.turn_id == turn.turn_id:
-                self._unfinished.pop(earlier.run_id)  # this run records the same words
+                self._unfinished.pop(earlier.run_id, None)  # this run records the same words
             else:
                 self._give_up([earlier])
         self._unfinished[turn.run_id] = turn
@@ -247,10 +248,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         workspace = self._workspace(runtime)
         if not isinstance(workspace, str):
             raise InputError(f"workspace_id returned {workspace!r} for a run; it must return the name of a workspace")
-        memory = self._memories.get(workspace)
-        if memory is None:
-            memory = self._memories[workspace] = self._memory.for_workspace(workspace)
-        self._memories.move_to_end(workspace)
+        memory = self._memories.pop(workspace, None) or self._memory.for_workspace(workspace)
+        self._memories[workspace] = memory  # at the end: what was used longest ago goes first
         if len(self._memories) > _WORKSPACES:
             self._memories.popitem(last=False)
         return memory
@@ -275,8 +274,7 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
 
     def _give_up(self, turns: Iterable[Turn]) -> None:
         for turn in turns:
-            if self._unfinished.get(turn.run_id) is turn:
-                del self._unfinished[turn.run_id]
+            if self._unfinished.pop(turn.run_id, None) is turn:
                 words = [message for message in turn.new if message.role == "user"]
                 turn.memory.record_soon(words, turn.turn_id, session_id=turn.session_id)
 
