@@ -364,19 +364,6 @@ async def test_a_forgotten_where_leaks_nothing(words: Engine) -> None:
     )
 
 
-async def test_everything_explains_itself(words: Engine) -> None:
-    bare = await words.database.fetch(
-        "w",
-        "select c.relname || coalesce('.' || a.attname, '') from pg_class c"
-        " left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and c.relkind <> 'v'"
-        " where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p', 'v')"
-        " and c.relname <> 'alembic_version' and c.relname not like 'procrastinate%%'"
-        " and (col_description(c.oid, a.attnum) is null and a.attnum is not null or obj_description(c.oid) is null)",
-        {},
-    )
-    assert bare == []
-
-
 async def test_the_newest_are_listed_without_a_look_at_all(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.ones((2_000, 384), np.float32)
     await reme.memories.add("w", [f"fact {n}" for n in range(2_000)], embeddings=vectors)
