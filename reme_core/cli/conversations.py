@@ -51,7 +51,7 @@ def record(
 @app.command()
 def summarise(session: Session, workspace: Workspace) -> None:
     """Make memories now from the conversations that wait for it."""
-    with session.open() as reme:
+    with session.open() as reme, session.spinner("Making memories …"):
         told = reme.summarise(workspace)
         missing = [] if told.done or told.failed or told.waiting else hint_at_missing(reme, workspace)
     lines = [Text(f"summarised {output.count_of(len(told.done), 'conversations')} of '{workspace}'", "green")]

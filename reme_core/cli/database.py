@@ -34,7 +34,8 @@ def upgrade(session: Session) -> None:
 
     url = address_of(session.settings)
     before, newest = migrate.status(url)
-    migrate.upgrade(url)
+    with session.spinner("Upgrading …"):
+        migrate.upgrade(url)
     done = f"is at {newest} already" if before == newest else f"went from {before or 'nothing'} to {newest}"
     session.show({"before": before, "now": newest}, f"The schema {done}.")
 

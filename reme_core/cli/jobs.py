@@ -161,7 +161,7 @@ def schedule(
 @app.command()
 def run(session: Session, workspace: Workspace = None) -> None:
     """Do now what waits, and return when it is done."""
-    with session.open() as reme:
+    with session.open() as reme, session.spinner("Working …"):
         told = reme.background.do_waiting(workspace)
         left = reme.background.jobs(workspace, statuses=["todo", "failed"])
     waiting = f"{output.count_of(len(left), 'jobs')} left" if left else "nothing waits"

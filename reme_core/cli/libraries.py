@@ -47,7 +47,7 @@ def load(
     with session.open() as reme:
         if replace and not yes and reme.memories.list(workspace, Filters(status=None), limit=1):
             confirm(f"Remove the memories of workspace '{workspace}', and put these in their place?")
-        with session.progress("Embedding") as advance:
+        with session.progress("Embedding, then storing") as advance:
             loaded = reme.workspaces.load(workspace, path, replace=replace, on_progress=advance)
     done = f"loaded {count_of(loaded, 'memories')} into '{workspace}'"
     session.show({"workspace": workspace, "loaded": loaded}, Text(done, "green"))
@@ -97,7 +97,8 @@ def clear(
         what = f"what is of {' and '.join(map(str, scope.values()))} in '{workspace}'" if scope else f"'{workspace}'"
         if not yes:
             confirm(f"Remove {what} for good?" if scope else f"Remove all of workspace {what} for good?")
-        removed = reme.workspaces.clear(workspace, **scope)
+        with session.spinner("Removing …"):
+            removed = reme.workspaces.clear(workspace, **scope)
     done = f"removed {what}, {count_of(removed, 'memories')}"
     session.show({"workspace": workspace, "removed": removed}, Text(done, "green"))
 

@@ -257,7 +257,7 @@ def delete(
     ] = False,
 ) -> None:
     """Delete memories. The history keeps them, unless they are erased."""
-    with session.open() as reme:
+    with session.open() as reme, session.spinner("Deleting …"):
         count = reme.memories.delete(
             workspace, memory_ids, erase=erase, actor="command line", reason="deleted by a user"
         )

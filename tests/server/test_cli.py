@@ -53,6 +53,21 @@ def test_what_is_added_is_recalled_shown_and_deleted(reme: Reme) -> None:
     assert reme.json("recall", "What does she drink?", "-w", "alice", "--closed")["hits"]
 
 
+def test_what_may_take_long_says_in_a_terminal_what_it_does(reme: Reme, monkeypatch: pytest.MonkeyPatch) -> None:
+    (added,) = reme.json("add", "She drinks her tea green.", "-w", "alice")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal
+    for doing, command in {
+        "Upgrading": "db upgrade",
+        "Making memories": "summarise -w alice",
+        "Working": "jobs run",
+        "Deleting": f"delete {added['memory_id']} -w alice --erase",
+        "Removing": "clear alice --yes",
+    }.items():
+        reme(*command.split())
+        assert doing in reme.err
+        assert "Traceback" not in reme.err
+
+
 def test_what_has_an_end_is_shown_with_it(reme: Reme) -> None:
     with ReMe() as memory:
         ends = datetime(2024, 5, 11, tzinfo=UTC)
@@ -388,7 +403,6 @@ def test_brackets_are_text_wherever_they_are_shown(reme: Reme) -> None:
     ("command", "package", "extra"),
     [("serve", "fastapi", "server,mcp"), ("mcp", "mcp", "mcp"), ("chat", "prompt_toolkit", "chat")],
 )
-@pytest.mark.usefixtures("configured")
 def test_a_missing_extra_is_named(command: str, package: str, extra: str) -> None:
     code = f"import sys; sys.modules['{package}'] = None; from reme_core.cli import main; main(['{command}'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
