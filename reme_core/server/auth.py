@@ -11,15 +11,17 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+import anyio
 import anyio.to_thread
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from reme_core.errors import NotFoundError, ReMeError
+from reme_core.errors import DatabaseError, NotFoundError, ReMeError
 from reme_core.postgres.database import Database, check_workspace
 from reme_core.server.errors import AccessError, answer_to
 from reme_core.types import now
@@ -216,6 +218,16 @@ def access_of(connection: HTTPConnection) -> Access:
     """What the caller of a request may do, as `KeyCheck` found."""
     access: Access = connection.scope[_ACCESS]
     return access
+
+
+async def wait_for_refusal(connection: HTTPConnection) -> None:
+    """Return once the key of a request that is still being answered is no longer good."""
+    keys: ApiKeys = connection.scope["app"].state.service.keys
+    with suppress(AccessError):
+        while True:
+            await anyio.sleep(_CACHE_SECONDS)
+            with suppress(DatabaseError):  # a database that is away refuses no key
+                await keys.access(key_in_headers(connection))
 
 
 def key_in_headers(connection: HTTPConnection) -> str:

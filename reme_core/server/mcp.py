@@ -33,7 +33,7 @@ from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseError, InputError, NotFoundError, ReMeError
 from reme_core.given import storable
-from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of
+from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of, wait_for_refusal
 from reme_core.server.errors import error_response, message_for_caller
 from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
@@ -266,8 +266,18 @@ def _answer_not_found(request: Request, _: Exception) -> HttpResponse:
 def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:
     class Endpoint:  # an object, since Starlette would call a function with a request, and send what it returns
         async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            async with transport.connect_sse(scope, receive, send) as (read, write):
+            async def end_when_refused() -> None:
+                await wait_for_refusal(HTTPConnection(scope))
+                tasks.cancel_scope.cancel()
+
+            # A call with a key that is no longer good is refused, while the client waits for its answer on this stream.
+            async with (
+                transport.connect_sse(scope, receive, send) as (read, write),
+                anyio.create_task_group() as tasks,
+            ):
+                tasks.start_soon(end_when_refused)
                 await server.run(read, write, server.create_initialization_options())
+                tasks.cancel_scope.cancel()
 
     return Starlette(
         routes=[Route("/sse", Endpoint(), methods=["GET"]), Mount("/messages/", transport.handle_post_message)]

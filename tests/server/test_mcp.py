@@ -14,8 +14,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
+import uvicorn
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
@@ -27,8 +29,10 @@ from pydantic import AnyUrl
 
 from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError
-from reme_core.server.mcp import create_server
+from reme_core.server import auth
+from reme_core.server.mcp import create_mcp_app, create_server
 from reme_core.server.mcp_tools import DEFAULT_TOOLS
+from reme_core.server.run import _bind, _start_listening, _url_of
 from reme_core.settings import FlowSettings, Settings
 from reme_core.types import Kind, Memory
 from tests.server.conftest import Process
@@ -310,3 +314,31 @@ async def test_a_service_that_is_stopped_while_somebody_listens_says_nothing_of_
             with contextlib.suppress(httpx.RemoteProtocolError):
                 await answer.aread()
     assert "ERROR" not in process.said and "Traceback" not in process.said
+
+
+async def test_events_end_when_their_key_is_revoked_since_no_call_would_be_answered(
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth, "_CACHE_SECONDS", 0.1)
+    keys = auth.ApiKeys(reme.database)
+    key = await keys.create("an agent")
+    server = uvicorn.Server(uvicorn.Config(create_mcp_app(reme, "sse"), log_config=None))
+    with _bind("127.0.0.1", 0) as listens:
+        _start_listening(listens)
+        serving = asyncio.create_task(server.serve(sockets=[listens]))
+        async with (
+            asyncio.timeout(30),
+            sse_client(f"{_url_of(listens)}/sse", headers={"X-API-Key": key}) as (read, write),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            assert not (await session.call_tool("list_memory", {})).isError
+            await asyncio.sleep(0.5)
+            assert not (await session.call_tool("list_memory", {})).isError
+            await keys.revoke(key.split("_")[1])
+            with pytest.raises((McpError, anyio.ClosedResourceError)):
+                while True:
+                    await session.call_tool("list_memory", {})
+                    await asyncio.sleep(0.1)
+        server.should_exit = True
+        await serving

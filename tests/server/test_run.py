@@ -76,6 +76,7 @@ async def test_a_stream_ends_in_order_though_the_service_is_stopped(
     monkeypatch.setattr(Service, "execute", answer_slowly)
     server = uvicorn.Server(uvicorn.Config(create_app(reme), log_config=None, timeout_graceful_shutdown=10))
     with _bind("127.0.0.1", 0) as listening:
+        _start_listening(listening)
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         async with httpx.AsyncClient(base_url=_url_of(listening), timeout=20) as client:
             headers = {"Accept": "text/event-stream"}
