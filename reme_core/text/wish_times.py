@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from reme_core.given import zone_of
 from reme_core.text.regex import any_of, regex
 from reme_core.text.timex import find_times, times_of, validity
+from reme_core.text.timex.calendar import day, range_of
 from reme_core.text.timex.mention import search_before
 from reme_core.types import TimeRange
 
@@ -49,9 +51,16 @@ def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
         return held
     [bound] = bounds.values()
     named = [when.range for when in times_of(text, sent_at, timezone) if when.text == bound.time]
-    if len(named) != 1 or named[0].end is None or named[0].end <= sent_at:
+    start, end = (named[0].start, named[0].end) if len(named) == 1 else (None, None)
+    if end is None:
         return held
-    start, end = named[0].start, None if bound.opens else named[0].end
+    if end <= sent_at:
+        today = range_of(day(sent_at.astimezone(zone_of(timezone))))
+        if not (start and today.start and start >= today.start):
+            return held
+        end = today.end  # "this evening", said at 23:30
+    if bound.opens:
+        end = None
     return TimeRange(start=start if start and start > sent_at else None, end=end)
 
 

@@ -241,6 +241,14 @@ def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, span)
 
 
+@rules(r"the\s+(?P<side>last|past|next|coming)\s+hour")
+def _hour_from_now(match: re.Match[str], now: datetime) -> Expression | None:
+    # Told of another day, "the next hour" and "the last hour of the exam" are counted from what was told before.
+    if not search_before(_LATELY, match.string, match.start("side")) or _OF_THEM.match(match.string, match.end()):
+        return None
+    return expression(match, cal.period(now, 1 if side_of(match) == "next" else -1, "hour"))
+
+
 @rules(r"(?:at|on|over|during)\s+the\s+weekend(?!\s+(?:of|in|before|after|that|when)\b|-)")
 def _weekend(match: re.Match[str], now: datetime) -> Expression:
     # On a Saturday or Sunday it is the one going on.

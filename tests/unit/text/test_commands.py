@@ -124,6 +124,13 @@ def test_a_wish_holds_for_the_time_that_it_names(said: str, start: str | None, e
     assert [moment and f"{moment:%Y-%m-%d}" for moment in (held.start, held.end)] == [start, end]
 
 
+@pytest.mark.parametrize("said", ["Answer in French this evening please.", "今天下午请用法语回答我"])
+def test_a_wish_for_a_part_of_today_that_is_over_ends_with_the_day(said: str) -> None:
+    assert wishes_in(said)
+    held = validity_of_wish(said, datetime(2024, 3, 6, 15, 30, tzinfo=UTC), "Asia/Shanghai")  # half past eleven there
+    assert (held.start, held.end) == (None, datetime(2024, 3, 6, 16, tzinfo=UTC))
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -86,6 +86,7 @@ ENGLISH = [
     ("I will fly over the weekend", "over the weekend", "2026-11-21..2026-11-23", "day"),
     ("last month", "last month", "2026-10-01..2026-11-01", "month"),
     ("what we said in the last month", "the last month", "2026-10-18..2026-11-18T15:30", "month"),
+    ("what we said in the last hour", "the last hour", "2026-11-18T14:30..2026-11-18T15:30", "hour"),
     ("over this last week", "last week", "2026-11-11..2026-11-18T15:30", "week"),
     ("this year", "this year", "2026-01-01..2027-01-01", "year"),
     ("the past year", "the past year", "2025-11-18..2026-11-18T15:30", "year"),
@@ -297,6 +298,7 @@ OTHERS = [
 
 NO_TIMES = """
     the last week of May
+    in the last hour of the exam
     I may march on second street
     You may go now
     the march of progress
