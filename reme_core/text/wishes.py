@@ -85,7 +85,7 @@ _ENGLISH: Final = (
     rf"{_ASK}(?:stop|quit|no more) {_TALKING}|{_ASK}no more (?:\w+ ){{0,2}}{_SPEECH}",
     # "from now on, put …", "going forward I want …", "let's use first names from now on"
     rf"\b{_FROM_NOW},? {_CLAUSE}|\b(?:from (?:now|here|today) on|going forward|henceforth),? I(?:'d)? (?:want|like|prefer|need|expect) (?!to\b)",
-    rf"{_ASK}(?:{_DO}|{_NOT}{_ONCE}|only) [^.!?]*(?:\b{_FROM_NOW}|\bby default\b|\bat all times\b|\bin (?:all )?(?:of )?your {_SPEECH})",
+    rf"{_ASK}(?:{_DO}|{_NOT}{_ONCE}|only|your name(?:'s| is)(?! (?:on|in|at|no|not|the|an?)\b)) [^.!?]*(?:\b{_FROM_NOW}|\bby default\b|\bat all times\b|\bin (?:all )?(?:of )?your {_SPEECH})",
     rf"\b(?:for|in) (?:all|any|every|each)(?: of)? (?:my |your |future )?[\w ]{{0,30}}?(?:,| )(?:{_PLEASE} |always )?(?:{_NOT} )?{_TALK}",
     # "when I paste code, don't rewrite it", "ask me before you book", "number it every time you give me a list"
     rf"{POLITE}(?:and |but )?(?:when|if|once|before|after|{_EACH_TIME}) (?:I|you|u)\b[^.!?]{{1,80}}?, (?:then )?(?:(?:{_PLEASE}|just|always|only),? )*(?:{_NOT}\b{_ONCE}|{_TALK}|(?<=please ){_DO}|(?:make|keep|be|say|name|do|help)\b)",
@@ -121,6 +121,7 @@ _CHINESE: Final = (
     # 以后请…, 从现在起数字都保留…, 以后不要…
     rf"{_FROM_NOW_ZH}{_OF_SELF}[^。！？]{{0,24}}?(?:请|\b(?:please|pls|always|never)\b|麻烦|务必|{_NOT_ZH}(?:再)?(?:{_ACTS}|[加写发说提放带])|{_ACTS})",
     rf"\bfrom now on,? ?(?=[\u4e00-\u9fff]){_OF_SELF}(?!他|她)[^。！？]{{0,24}}?(?:{_NOT_ZH}(?:再)?|{_ACTS})",
+    rf"{_FROM_NOW_ZH}[，,]?[你您]的名字(?:就|改)?[叫是](?![什啥谁])",
     r"[你您]以后(?:写字|说话|讲话|回答|回复|回我|跟我|答)(?![得不])",
     # 请每次…, 麻烦你一直…
     rf"(?:请|麻烦|拜托)(?:你|您)?[^，。！？]{{0,4}}?(?:一直|始终|永远|总是|每次|每周|每天|每个?月|一律|{_NOT_ZH}再)",

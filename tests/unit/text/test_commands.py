@@ -55,6 +55,8 @@ from reme_core.text.wish_times import validity_of_wish
         ("别再叫我亲了", "instruct", ""),
         ("以后请都用中文回答。", "instruct", ""),
         ("以后叫我老王", "instruct", ""),
+        ("Your name is Max from now on.", "instruct", ""),
+        ("以后你的名字叫小爱", "instruct", ""),
     ],
 )
 def test_a_command_is_known_in_its_usual_wordings(said: str, action: str, topic: str) -> None:
@@ -73,6 +75,7 @@ def test_a_command_is_known_in_its_usual_wordings(said: str, action: str, topic:
         "I never know if I ask too much", "do you remember my name?", "i'll always remember that day",
         "When I ask my boss for a raise, he gives me excuses", "I use metric units from now on",
         "I have no memory for names", "don't worry about it in the future",
+        "your name is on the list from now on", "以后你的名字叫什么",
         "call me back later", "call me maybe", "in future I want to live in Rome", "stop keeleying us",
         "delete milk from the list", "remove the duplicates from your database", "get eggs off your list",
         "delete the second paragraph", "第二句删掉，其他别动", "for循环里删除元素为什么出错", "忘了跟你讲，我到家了",
