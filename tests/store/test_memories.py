@@ -17,6 +17,7 @@ from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Message, Source, Status
 from reme_core.types import now as present
+from tests.loopback import Loopback
 from tests.store.recount import consistent
 
 
@@ -208,6 +209,20 @@ async def test_updates_at_the_same_time_all_count(words: Engine) -> None:
     after = await words.memories.get("w", memory.memory_id)
     assert (after.score, after.keywords, after.subject) == (0.5, ["seven"], "Tom")
     assert len(await words.memories.history("w", memory.memory_id)) == 10
+    assert await consistent(words.database, "w")
+
+
+async def test_what_is_deleted_while_its_new_words_are_embedded_stays_out_of_recall(
+    words: Engine, loopback: Loopback
+) -> None:
+    (memory,) = await words.memories.add("w", "Her dog is called Rex.")
+    loopback.slow(0.4)
+    change = asyncio.create_task(words.memories.update("w", memory.memory_id, content="Her dog is called Max."))
+    while len(loopback.requests) < 2:
+        await asyncio.sleep(0.01)
+    await words.memories.delete("w", memory.memory_id)
+    assert (await change).status == Status.DELETED
+    assert not (await words.recall("w", "her dog Max")).hits
     assert await consistent(words.database, "w")
 
 
