@@ -65,7 +65,7 @@ class Filters:
 
     `content` is the whole text of a memory, word for word; messages are not looked up by it. What has ended by
     `not_over_at` is left out. Of messages, `of_person` lets through what this person said, and what agents said in
-    conversations of theirs; it lets memories through, which have a `subject`.
+    conversations of theirs; of memories, those about this person or about nobody in particular.
     """
 
     kinds: Sequence[str] = ()

@@ -203,6 +203,10 @@ class Memories:
             + f" order by {place} desc limit %(limit)s offset %(offset)s"
         )
         values = {"workspace": workspace, "limit": limit, "offset": offset, **filters.parameters()}
+        return await self.fetch(workspace, statement, values)
+
+    async def fetch(self, workspace: str, statement: str, values: Mapping[str, Any]) -> builtins.list[Memory]:
+        """The memories whose rows (of `rows.COLUMNS`) a statement gives, with their sources."""
         found = await self._database.fetch(workspace, statement, values)
         if not found:
             return []

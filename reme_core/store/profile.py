@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from string import Template
 from typing import Final, Unpack
 
+from reme_core.store import rows
 from reme_core.store.filters import Filters
 from reme_core.store.memories import Memories
+from reme_core.store.sql import load
 from reme_core.types import Kind, Memory, Scope, Status
 from reme_core.types import now as present
 
 STANDING_KINDS: Final = (str(Kind.INSTRUCTION), str(Kind.PROFILE))
-MOST: Final = 100
+MOST: Final = 50  # wishes, and as many facts: a note seldom has room for more
+
+_SQL = load("profile.sql", columns=rows.SELECTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What always holds in a workspace, the most important and newest first."""
+    """What always holds in a workspace, the most important and newest first; see `standing_memories`."""
 
     instructions: tuple[Memory, ...] = ()
     facts: tuple[Memory, ...] = ()
@@ -38,22 +43,21 @@ async def standing_memories(
     *,
     now: datetime | None = None,
     facts_since: datetime | None = None,
-    limit: int,
 ) -> list[Memory]:
-    """The wishes and facts that pass the filters and stand at `now`, or at the moment that the filters name.
+    """The wishes, then the facts that pass the filters and stand at `now`, or at the moment that the filters name.
 
-    What is over stands no more, but facts that were true at some time from `facts_since` on are given, too. A wish for
-    later does not stand yet; a fact ahead does, since a note tells its date.
+    Of each the most important and newest first, at most `MOST`. What is over stands no more, but facts that were true
+    at some time from `facts_since` on are given, too. A wish for later does not stand yet; a fact ahead does, since a
+    note tells its date.
     """
     moment = filters.held_at or now or filters.as_of or present()
     not_over = moment if facts_since is None else min(moment, facts_since)
-    found = await memories.list(workspace, replace(filters, kinds=STANDING_KINDS, not_over_at=not_over), limit=limit)
-    return [m for m in found if m.kind != Kind.INSTRUCTION or _holds(m, moment)]
-
-
-def _holds(memory: Memory, moment: datetime) -> bool:
-    begins, ends = memory.valid_from, memory.valid_until
-    return (begins is None or begins <= moment) and (ends is None or ends > moment)
+    conditions = replace(filters, kinds=(), not_over_at=not_over)
+    statement = Template(_SQL["standing"]).substitute(conditions=" and ".join(conditions.on_memory()))
+    values = {"workspace": workspace, "moment": moment, "most": MOST}
+    return await memories.fetch(
+        workspace, statement, conditions.parameters() | values | {"kinds": list(STANDING_KINDS)}
+    )
 
 
 async def get_profile(
@@ -73,10 +77,7 @@ async def get_profile(
     # A memory that is closed today may have been true then.
     status = Status.ACTIVE if held_at is None else None
     filters = Filters(subject=subject, status=status, as_of=as_of, held_at=held_at, **scope)
-    found = await standing_memories(memories, workspace, filters, now=now, limit=MOST)
-    if held_at is not None:
-        found = [m for m in found if m.status != Status.DELETED and "forgotten" not in m.metadata]
-    ordered = sorted(found, key=lambda m: (-m.importance, -(m.observed_at or m.created_at).timestamp()))
+    standing = await standing_memories(memories, workspace, filters, now=now)
     return Profile(
-        tuple(m for m in ordered if m.kind == Kind.INSTRUCTION), tuple(m for m in ordered if m.kind == Kind.PROFILE)
+        tuple(m for m in standing if m.kind == Kind.INSTRUCTION), tuple(m for m in standing if m.kind == Kind.PROFILE)
     )

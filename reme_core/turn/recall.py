@@ -30,7 +30,6 @@ from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of,
 FILTERS: Final = frozenset(
     ("subject", "author", "session_id", "metadata", "min_stored_score", "known", "happened", "as_of", "held_at")
 ).union(SCOPES)
-MOST_STANDING: Final = 50
 _MOST_AT_ONCE: Final = 100  # messages of one recall; it has about as many candidates
 _LONG_AGO: Final = datetime(1, 1, 2, tzinfo=UTC)  # before any time that a query names
 _LONGEST_QUERY: Final = 4_000  # characters of a question that recall uses: its beginning says what it is about
@@ -83,18 +82,16 @@ class TurnRecall:
         questions = await self._questions(engine, workspace, query, session, parts, now)
         since = _asked_since(questions)
         answer = partial(engine.recall_steps.answer, min_relevance=self._min_relevance, flow="turn", session_id=session)
+        # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
+        asker = person_of(question.author) if question else ""
+        lasting = replace(self._memories, of_person=asker or None)
         # With the vectors at hand, all statements go out at once: first that of the messages, which takes longest.
         found, standing = await asyncio.gather(
             asyncio.gather(*(answer([one]) for one in questions)),
-            standing_memories(
-                engine.memories, workspace, self._memories, now=now, facts_since=since, limit=MOST_STANDING
-            ),
+            standing_memories(engine.memories, workspace, lasting, now=now, facts_since=since),
         )
         messages = [told for one, told in zip(questions, found, strict=True) if one.filters.of_messages]
         memories = [told for one, told in zip(questions, found, strict=True) if not one.filters.of_messages]
-        asker = person_of(question.author) if question else ""
-        # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
-        standing = [m for m in standing if not asker or person_of(m.subject) in ("", asker)]
         offered = [hit for told in memories for hit in told.hits]
         why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in offered)], engine.settings.redact)
         if messages and len(messages[0].hits) == most and len(self._fit(messages[0].hits, why_unfit)) < self._top_k:

@@ -155,6 +155,34 @@ async def test_standing_memories_are_given_whatever_is_asked(reme: AsyncReMe) ->
         assert [memory.kind for memory in note.standing] == [Kind.INSTRUCTION]
 
 
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"kind": Kind.PROFILE, "subject": "Bob"},
+        {"kind": Kind.PROFILE, "subject": "Ann"},
+        {"kind": Kind.INSTRUCTION, "subject": "Bob"},
+        {"kind": Kind.INSTRUCTION, "subject": "Ann", "valid_from": datetime(2999, 1, 1, tzinfo=UTC)},
+    ],
+)
+async def test_a_wish_stands_however_much_is_known_beside_it(reme: AsyncReMe, others: dict[str, Any]) -> None:
+    await reme.memories.add("alice", Memory(content="Answer in French.", kind=Kind.INSTRUCTION, subject="Ann"))
+    await reme.memories.add("alice", [Memory(content=f"It is number {n}.", **others) for n in range(101)])
+    note = await TurnMemory(reme, "alice").begin([Message(content="Hello again", author="Ann")])
+    assert "Answer in French." in [memory.content for memory in note.standing]
+    assert {memory.subject for memory in note.standing} == {"Ann"}
+    profile = await reme.get_profile("alice", subject="Ann")
+    assert [memory.content for memory in profile.instructions] == ["Answer in French."]
+
+
+async def test_the_profile_has_the_most_important_of_many_facts(reme: AsyncReMe) -> None:
+    importances = [1 - n / 200 for n in range(101)]
+    await reme.memories.add(
+        "alice", [Memory(kind="profile", content=f"Fact {place}", importance=n) for place, n in enumerate(importances)]
+    )
+    known = [memory.importance for memory in (await reme.get_profile("alice")).facts]
+    assert known == sorted(importances, reverse=True)[: len(known)] and len(known) < len(importances)
+
+
 async def test_what_is_over_or_a_wish_for_later_does_not_stand(reme: AsyncReMe) -> None:
     now, day = datetime.now(UTC), timedelta(days=1)
     spans = {"over": (None, now - day), "later": (now + day, None), "now": (now - day, now + day)}

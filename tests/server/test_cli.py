@@ -403,6 +403,7 @@ def test_brackets_are_text_wherever_they_are_shown(reme: Reme) -> None:
     ("command", "package", "extra"),
     [("serve", "fastapi", "server,mcp"), ("mcp", "mcp", "mcp"), ("chat", "prompt_toolkit", "chat")],
 )
+@pytest.mark.usefixtures("configured")
 def test_a_missing_extra_is_named(command: str, package: str, extra: str) -> None:
     code = f"import sys; sys.modules['{package}'] = None; from reme_core.cli import main; main(['{command}'])"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -6,6 +6,10 @@ m.kind = any(%(kinds)s)
 -- name: subject
 m.subject = %(subject)s
 
+-- name: of_person
+-- What is about this person, or about a user without a name (`person_of` in prompts/transcript.py).
+(m.subject = %(of_person)s or lower(m.subject) in ('', 'user', 'human'))
+
 -- name: content
 -- Word for word; its hash is indexed.
 md5(m.content) = md5(%(content)s) and m.content = %(content)s

@@ -1,0 +1,16 @@
+-- The profile, of which every turn reads what stands.
+
+-- name: standing
+-- Each kind has a limit of its own, behind all filters: many facts leave wishes their place, and those of others all.
+select ${columns}
+from unnest(%(kinds)s::text[]) as standing (kind)
+cross join lateral (
+    select m.* from reme.memory m
+    where m.workspace_id = %(workspace)s and m.kind = standing.kind and ${conditions}
+      and (m.kind <> 'instruction' or m.valid_during @> %(moment)s::timestamptz)
+      -- Where closed ones may have held, those that somebody asked to forget are left out.
+      and (%(status)s::text is not null or not (m.status = 'deleted' or m.metadata ? 'forgotten'))
+    order by m.importance desc, coalesce(m.observed_at, m.created_at) desc, m.document_id desc
+    limit %(most)s
+) m
+order by m.kind, m.importance desc, coalesce(m.observed_at, m.created_at) desc, m.document_id desc
