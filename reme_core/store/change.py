@@ -137,6 +137,13 @@ def weigh(memory: Memory) -> Counter[str]:
     )
 
 
+def is_found_otherwise(before: Memory, after: Memory) -> bool:
+    """Whether a memory that was changed has to be indexed again, by its words and its vector."""
+    # Words in another order have another vector, and of what is searched the kind decides.
+    return any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
+
+
+_INDEXED = ("kind", "subject", "when_to_use", "content", "keywords")
 _TEXTS = ("memory_id", "content", "when_to_use", "subject", "author", *SCOPES)
 
 

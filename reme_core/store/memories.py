@@ -36,7 +36,6 @@ CHANGEABLE = frozenset(
 )  # fmt: skip
 # An update is decided by these: if one of them changed meanwhile, it is decided again.
 _READ = CHANGEABLE | {"status"}
-_INDEXED = frozenset({"kind", "subject", "when_to_use", "content", "keywords"})  # by which recall finds a memory
 
 
 def _ids(given: str | Sequence[str]) -> Sequence[str]:
@@ -257,7 +256,7 @@ class Memories:
                     return before
                 after.updated_at = present()
                 changes.check([after])
-                reindex = any(getattr(before, name) != getattr(after, name) for name in _INDEXED)
+                reindex = changes.is_found_otherwise(before, after)
                 vector = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None
                 async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
                     if await self._replace(conn, workspace, before, after, vector, embedder.name):

@@ -101,7 +101,7 @@ async def restore_states(
     before = {name: rows.to_memory(workspace, row[1:]) for name, row in present.items()}
     gone = [memory for memory in target if memory.memory_id not in before]
     kept = [memory for memory in target if memory.memory_id in before]
-    reworded = [memory for memory in kept if change.weigh(memory) != change.weigh(before[memory.memory_id])]
+    reworded = [memory for memory in kept if change.is_found_otherwise(before[memory.memory_id], memory)]
     # The vectors come in this order: first those of memories that are gone, and inserted again.
     vectors = await change.vectors_of([*gone, *reworded], embedder, {})
     async with database.write_transaction(workspace, actor=actor, reason=reason) as conn:

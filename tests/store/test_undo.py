@@ -34,6 +34,27 @@ async def test_a_memory_goes_back_to_any_state_in_its_history(words: Engine) -> 
     assert await consistent(words.database, "w")
 
 
+@pytest.mark.parametrize(
+    ("before", "changed"),
+    [
+        ({"content": "Ann sold Bob the old car."}, {"content": "Bob sold Ann the old car."}),
+        ({"content": "She eats fish."}, {"content": "She does not eat fish."}),
+        ({"content": "Ask first.", "when_to_use": "A deletion", "kind": "observation"}, {"kind": "task"}),
+    ],
+)
+async def test_what_is_restored_has_the_vector_of_its_own_words(
+    reme: Engine, before: dict[str, str], changed: dict[str, str]
+) -> None:
+    (memory,) = await reme.memories.add("w", Memory(**before))
+    vector = "select embedding::text from embedding"
+    first = await reme.database.fetch("w", vector)
+    await reme.memories.update("w", memory.memory_id, **changed)
+    assert await reme.database.fetch("w", vector) != first
+    await reme.memories.restore("w", memory.memory_id)
+    assert await reme.database.fetch("w", vector) == first
+    assert await consistent(reme.database, "w")
+
+
 async def test_what_cannot_be_restored_is_told(words: Engine) -> None:
     (memory,) = await words.memories.add("w", "Rex")
     with pytest.raises(InputError, match="never changed"):
