@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reme_core.errors import InputError, ModelAnswerError, ModelRefusedError, ModelUnavailableError
+from reme_core.errors import InputError, ModelAnswerError, ModelError
 from reme_core.postgres.database import Database
 from reme_core.store.filters import Filters
 from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels, unit_vectors
@@ -26,6 +27,8 @@ from reme_core.store.relevance import Found, Match, Question, judged_hits
 from reme_core.text.redact import redact
 from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Hit, Kind, Recollection
+
+log = logging.getLogger(__name__)
 
 MAX_HITS = 1_000
 """Most hits that one recall gives."""
@@ -66,6 +69,7 @@ class Recall:
         self._workspace_models = workspace_models
         self._indexing = indexing
         self._log_writer = log_writer
+        self._warned_of: set[tuple[str, str]] = set()  # models, and the code of the error
 
     async def __call__(
         self,
@@ -215,7 +219,11 @@ class Recall:
                 return await self._embed(workspace, words, model, filters), ""
         except TimeoutError:
             return None, f"{model.embedder.name} did not answer within {_EMBED_SECONDS:g} seconds"
-        except (ModelUnavailableError, ModelRefusedError, ModelAnswerError) as error:
+        except ModelError as error:
+            # Hits hide that they lack something, and a wrong key stays wrong: whoever runs this is told once.
+            if (failure := (model.embedder.name, error.code)) not in self._warned_of:
+                self._warned_of.add(failure)
+                log.warning("recall goes by words alone: %s", error)
             return None, str(error)
 
     async def _embed(

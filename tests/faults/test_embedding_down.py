@@ -114,7 +114,19 @@ def refuse(loopback: Loopback) -> None:
     loopback.fail(400, times=100)
 
 
-@pytest.mark.parametrize("fault", [hang, fail, refuse, answer_in_prose], ids=lambda fault: fault.__name__)
+def refuse_the_key(loopback: Loopback) -> None:
+    loopback.api_key = "another"
+
+
+def lack_the_model(loopback: Loopback) -> None:
+    loopback.fail(404, times=100)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [hang, fail, refuse, refuse_the_key, lack_the_model, answer_in_prose],
+    ids=lambda fault: fault.__name__,
+)
 async def test_a_recall_answers_by_words_and_says_so(
     reme: Engine, loopback: Loopback, fault: Callable[[Loopback], None]
 ) -> None:
@@ -131,6 +143,17 @@ async def test_a_recall_answers_by_words_and_says_so(
     response = await reme.execute("retrieve_task_memory", workspace_id="w", query="Whose car is red?")
     assert [memory["content"] for memory in response.metadata["memory_list"]] == ["Bob has a red car."]
     assert response.metadata["degraded"][0].startswith("recall: ")
+
+
+async def test_a_key_that_is_refused_is_warned_of_once(
+    reme: Engine, loopback: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
+    await reme.memories.add("w", "Bob has a red car.")
+    loopback.api_key = "another"
+    for query in ("Whose car is red?", "Who has a red car?", "Which car is red?"):
+        assert "check api_key" in (await reme.recall("w", query)).degraded
+    warnings = [record.getMessage() for record in caplog.records if record.name == "reme_core.store.recall"]
+    assert len(warnings) == 1 and "recall goes by words alone" in warnings[0] and "check api_key" in warnings[0]
 
 
 @pytest.mark.parametrize("fault", [hang, fail], ids=lambda fault: fault.__name__)
