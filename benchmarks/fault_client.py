@@ -138,7 +138,7 @@ class Client:
 
 async def run_client(order: Order, ready: Semaphore) -> None:
     """Write, change and read until the time is up; where there is none, deliver what waits and do the jobs."""
-    worker = {"after_turns": 3, "after_seconds": 1.0}
+    worker = {"after_messages": 3, "after_seconds": 1.0}
     settings = Settings.of(
         {"data_dir": order.data_dir, "database_url": order.url, "worker": worker, "retention": order.retention}
     )

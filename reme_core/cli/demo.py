@@ -97,7 +97,7 @@ def _show_on_given(session: Session) -> None:
         pooler_url=given.pooler_url,
         limits=given.limits,
         # The jobs of others need their settings; and a worker of theirs has to leave this conversation alone.
-        worker=WorkerSettings(embedded=False, after_turns=1000, after_seconds=3600),
+        worker=WorkerSettings(embedded=False, after_messages=1000, after_seconds=3600),
     )
     with session.spinner("Remembering …"):
         story, database = asyncio.run(_tell_and_erase(settings))

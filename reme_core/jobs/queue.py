@@ -105,7 +105,7 @@ class Background:
         """Queue the summary of the conversations that `messages` belong to, inside the caller's transaction.
 
         A conversation has one waiting job. It runs when nothing was said for `after_seconds`, or at once if
-        `after_turns` messages wait.
+        `after_messages` messages wait.
         """
         sessions = {m.session_id for m in messages if m.role in ("user", "assistant")}
         await self._queue_sessions(conn, workspace, sessions)
@@ -127,7 +127,7 @@ class Background:
         values = {
             "workspace": workspace,
             "sessions": list(sessions),
-            "after_turns": self._settings.after_turns,
+            "after_messages": self._settings.after_messages,
             "after_seconds": self._settings.after_seconds,
         }
         cursor = await conn.execute(_SQL["reschedule"], values)

@@ -193,7 +193,7 @@ class WorkerSettings(Section):
 
     embedded: bool = True
     """Run jobs in each process that records messages; to be switched off where `reme worker` runs."""
-    after_turns: int = Field(6, ge=1)
+    after_messages: int = Field(6, ge=1)
     """Messages of users and assistants that wait; with so many, a conversation is summarised at once."""
     after_seconds: float = Field(30.0, ge=0, le=_SECONDS)
     """Otherwise it is summarised when nothing was said for so long."""

@@ -33,7 +33,7 @@ from reme_core.engine import Engine
 
 async def main(database, content):
     settings = Settings(database_url=database)
-    settings.worker.embedded, settings.worker.after_turns = False, 1
+    settings.worker.embedded, settings.worker.after_messages = False, 1
     async with Engine(settings) as reme:
         await reme.record("w", [Message(content=content, session_id=content)])
 
@@ -74,7 +74,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def settings(server: EmbeddedServer, tmp_path: Path) -> Settings:
     """Settings that name that server by its URL, as if it were somewhere else."""
     settings = Settings(database_url=SecretStr(server.url), data_dir=tmp_path)
-    settings.worker.after_turns = 1
+    settings.worker.after_messages = 1
     return settings
 
 

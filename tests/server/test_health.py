@@ -56,7 +56,7 @@ async def test_health_never_waits_for_a_request_that_waits(client: httpx.AsyncCl
 
 async def test_what_could_run_and_does_not_is_counted(settings: Settings) -> None:
     settings.worker.embedded = False
-    settings.worker.after_turns = 1
+    settings.worker.after_messages = 1
     async with Engine(settings) as reme, connected(create_app(reme)) as client:
         await reme.record("alice", [Message(content="I moved to Porto.", session_id="monday")])
         assert (await client.get("/health/ready")).json()["due_jobs"] == 1

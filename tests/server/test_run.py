@@ -29,7 +29,7 @@ from tests.server.conftest import Process
 async def test_what_an_earlier_service_left_is_done_although_nobody_records(
     start: Callable[..., Process], own_data_dir: Path, free_port: int
 ) -> None:
-    worker = WorkerSettings(embedded=False, after_turns=1)
+    worker = WorkerSettings(embedded=False, after_messages=1)
     async with Engine(Settings(data_dir=own_data_dir, worker=worker)) as reme:
         await reme.record("w", [Message(content="My name is Lena and I live in Hamburg.", session_id="s")])
         assert [job.status for job in await reme.background.jobs("w")] == ["todo"]

@@ -11,6 +11,7 @@ import pytest
 from reme_core import Message, Settings
 from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelUnavailableError, NotFoundError, ReMeError
+from reme_core.postgres import migrate
 from tests.summaries import Summaries, turns
 
 
@@ -37,7 +38,7 @@ async def test_messages_that_are_not_stored_queue_nothing(reme: Engine, summarie
 
 
 async def test_a_full_conversation_is_due_at_once_and_a_short_one_when_it_pauses(reme: Engine) -> None:
-    reme.settings.worker.after_turns, reme.settings.worker.after_seconds = 3, 100
+    reme.settings.worker.after_messages, reme.settings.worker.after_seconds = 3, 100
     await reme.record("w", turns("a"))
     (job,) = await reme.background.jobs("w")
     assert job.scheduled_at is not None
@@ -78,8 +79,31 @@ async def test_sixteen_writers_of_one_conversation_queue_one_job(reme: Engine, s
     assert sorted(text for texts in summaries.seen for text in texts) == sorted(f"message {n}" for n in range(16))
 
 
+async def test_names_with_spaces_are_told_apart(reme: Engine, summaries: Summaries) -> None:
+    """Else the conversation "eu call" of "acme" and "call" of "acme eu" would have one lock."""
+    reme.settings.worker.after_messages = 1
+    await reme.record("acme eu", turns("one", session="call"))
+    await reme.record("acme", turns("two", session="eu call"))
+    await reme.record("another", turns("three"))
+    await reme.background.drain()
+    assert {job.status for job in await reme.background.jobs()} == {"succeeded"}
+    assert summaries.done == {"one", "two", "three"}
+
+
+async def test_what_waits_while_the_database_is_upgraded_is_found_after_it(reme: Engine, summaries: Summaries) -> None:
+    await reme.record("w", turns("before"))
+    await asyncio.to_thread(migrate.downgrade, reme.database.url, "0038")
+    ((before,),) = await reme.database.execute_anywhere("select lock from procrastinate_jobs")
+    assert before == "summarise w s"
+    await asyncio.to_thread(migrate.upgrade, reme.database.url)
+    await reme.record("w", turns("after"))
+    assert [job.status for job in await reme.background.jobs("w")] == ["todo"]
+    await reme.background.drain()
+    assert summaries.seen == [["before", "after"]]
+
+
 async def test_an_embedded_worker_starts_with_the_first_message(settings: Settings) -> None:
-    settings.worker.after_turns = 1
+    settings.worker.after_messages = 1
     async with Engine(settings) as reme:
         summaries = Summaries(reme)
         await reme.record("w", turns("hi"))
@@ -91,7 +115,7 @@ async def test_an_embedded_worker_starts_with_the_first_message(settings: Settin
 
 
 async def test_draining_waits_for_what_another_worker_took_on(settings: Settings) -> None:
-    settings.worker.after_turns = 1
+    settings.worker.after_messages = 1
     async with Engine(settings) as reme:
         summaries = Summaries(reme)
         for n in range(5):

@@ -31,7 +31,7 @@ async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: Eng
 
 
 async def test_what_is_said_while_a_model_is_down_uses_up_no_tries(reme: Engine, summaries: Summaries) -> None:
-    reme.settings.worker.after_turns, reme.settings.worker.max_attempts = 1, 3
+    reme.settings.worker.after_messages, reme.settings.worker.max_attempts = 1, 3
     summaries.failure = ModelUnavailableError("the model is down")
     for text in ("one", "two", "three", "four", "five", "six"):
         await reme.record("w", turns(text))
@@ -167,7 +167,7 @@ async def test_a_failed_job_waits_again_beside_one_that_was_queued_meanwhile(
 
 
 async def test_a_try_that_fails_while_summarise_waits_for_it_is_made_again(settings: Settings) -> None:
-    settings.worker.after_turns = 1
+    settings.worker.after_messages = 1
     async with Engine(settings) as reme:
         summaries = Summaries(reme)
         begun, may_fail = asyncio.Event(), asyncio.Event()

@@ -59,7 +59,7 @@ async def test_a_shared_connection_carries_nothing_over(behind_pooler: Settings)
 async def test_a_worker_takes_jobs_on(behind_pooler: Settings) -> None:
     settings = behind_pooler.model_copy(deep=True)
     settings.worker.after_seconds = 0
-    settings.worker.after_turns = 1
+    settings.worker.after_messages = 1
     async with AsyncReMe(settings) as reme:
         await reme.record("alice", [{"role": "user", "content": "Remember that my sister is called Ines."}])
         async with asyncio.timeout(60):

@@ -3,7 +3,7 @@
 -- time leaves an entry in the job's log, so small ones are left out: a lively conversation puts its summary off a few
 -- times a minute, not with every turn.
 select session_id, lock, seconds
-from reme.reschedule(%(workspace)s, %(sessions)s, %(after_turns)s, %(after_seconds)s)
+from reme.reschedule(%(workspace)s, %(sessions)s, %(after_messages)s, %(after_seconds)s)
 
 -- name: waiting_sessions
 select distinct session_id from reme.message where workspace_id = %(workspace)s and summarised_at is null
