@@ -270,7 +270,7 @@ class Engine:
                 content parts and tool calls, or messages of LangChain, AutoGen, AgentScope or LlamaIndex. A message
                 without an id is new each time that it is recorded.
             session_id: The conversation, for messages that do not name it themselves.
-            wait: Return only when the vectors are there too.
+            wait: Return only when the vectors are there too, or the model could not make them: then they follow later.
             scope: The `user_id`, `agent_id` and `run_id` of messages that do not name them. Memories that are made of
                 the messages inherit them.
 
@@ -291,9 +291,9 @@ class Engine:
         )
         if self.settings.worker.embedded:
             self.background.start()
-        task = self._indexing.embed_soon(workspace)
+        embedded = self._indexing.embed_soon(workspace)
         if wait:
-            await task
+            await embedded.wait()
         return fresh
 
     async def messages(self, workspace: str, session_id: str) -> list[Message]:

@@ -323,12 +323,15 @@ async def _embed_what_can_be(
     database: Database, workspace: str, embedder: Embedder, waiting: Sequence[_Waiting]
 ) -> tuple[list[_Waiting], Vectors]:
     """Embed messages, and return them with their vectors, without those that the model refuses even alone."""
+    passages = [passage(content, author) for _, author, content in waiting]
     try:
-        vectors = await embedder.embed([passage(content, author) for _, author, content in waiting], "passage")
-        return list(waiting), vectors
-    except ModelError as error:
+        return list(waiting), await embedder.embed(passages, "passage")
+    except ModelError:
         await embedder.embed([_HARMLESS], "passage")  # if this fails too, the endpoint is at fault, and not a text
-        if len(waiting) == 1:
+    if len(waiting) == 1:
+        try:  # once more: it may have been away for a moment, which was over when the harmless text came
+            return list(waiting), await embedder.embed(passages, "passage")
+        except ModelError as error:
             values = {"workspace": workspace, "document": waiting[0][0], "reason": str(error)}
             await database.execute(workspace, _SQL["mark_refused"], values)
             log.warning("a message of workspace '%s' gets no vector, words alone find it: %s", workspace, error)

@@ -14,7 +14,7 @@ from reme_core.errors import ModelAnswerError, ReMeError
 from reme_core.jobs import worker
 from reme_core.models import cache
 from reme_core.settings import EmbeddingSettings, Settings
-from reme_core.store.index import upkeep
+from reme_core.store.index import rounds
 from reme_core.types import Message
 from tests.faults.models import answer_in_prose, fail, hang
 from tests.loopback import Answer, Body, Loopback
@@ -82,18 +82,31 @@ async def test_a_text_that_is_refused_costs_no_other_its_vector(settings: Settin
 
 async def test_an_endpoint_that_refuses_everything_marks_nothing(reme: Engine, loopback: Loopback) -> None:
     loopback.api_key = "another"
-    with pytest.raises(ReMeError):
-        await reme.record("w", SAID, wait=True)
+    await reme.record("w", SAID, wait=True)
     assert (await vectors(reme), await waiting(reme)) == (0, 10)
+
+
+async def test_an_outage_of_a_moment_costs_no_message_its_vector(reme: Engine, loopback: Loopback) -> None:
+    loopback.fail(503)
+    await reme.record("w", SAID[:1], wait=True)
+    assert (await vectors(reme), await waiting(reme)) == (1, 0)
+    assert (await reme.messages("w", "s"))[0].metadata == {}
+
+
+async def test_who_waits_no_longer_takes_no_vector_away(reme: Engine, loopback: Loopback) -> None:
+    loopback.latency = 0.5
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reme.record("w", SAID, wait=True), 0.3)
+    await until_embedded(reme, 10, 5)
 
 
 async def test_what_waits_is_embedded_when_the_endpoint_is_back(
     reme: Engine, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_AGAIN_SECONDS", 1.0)
+    monkeypatch.setattr(rounds, "_AGAIN_SECONDS", 1.0)
     loopback.fail(503, times=2)
-    with pytest.raises(ReMeError):
-        await reme.record("w", SAID, wait=True)
+    assert len(await reme.record("w", SAID, wait=True)) == 10  # who records them again has them twice
+    assert await vectors(reme) == 0
     await until_embedded(reme, 10, 25)
 
 
@@ -102,8 +115,7 @@ async def test_a_worker_embeds_what_others_left(
 ) -> None:
     monkeypatch.setattr(worker, "_UPKEEP_SECONDS", 1.0)
     loopback.fail(503, times=2)
-    with pytest.raises(ReMeError):
-        await reme.record("w", SAID, wait=True)
+    await reme.record("w", SAID, wait=True)
     await reme.aclose()
     async with Engine(at_loopback) as other:
         other.background.start()
@@ -246,7 +258,7 @@ async def test_vectors_of_another_width_than_the_stored_ones_are_refused(
 async def test_what_fails_while_the_memory_closes_is_not_tried_again_in_it(
     at_loopback: Settings, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(rounds, "_AGAIN_SECONDS", 0.1)
     async with Engine(at_loopback) as reme:
         loopback.fail(503, times=100)
         loopback.latency = 0.5
@@ -254,5 +266,5 @@ async def test_what_fails_while_the_memory_closes_is_not_tried_again_in_it(
     asked = len(loopback.bodies("/embeddings"))
     await asyncio.sleep(0.5)
     assert asked >= 1
-    assert not reme._indexing._again
-    assert not reme._indexing._tasks
+    assert not reme._indexing._embedding._timers
+    assert not reme._indexing._embedding._tasks

@@ -109,7 +109,7 @@ async def test_writers_and_mergers_do_not_hinder_each_other(reme: Engine, monkey
 
 async def test_what_was_written_bit_by_bit_is_merged_by_the_way(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postings, "MERGE_AFTER", 50)
-    monkeypatch.setattr("reme_core.store.index.upkeep._QUIET_SECONDS", 0.05)
+    monkeypatch.setattr("reme_core.store.index.rounds._QUIET_SECONDS", 0.05)
     await fill(reme, count=30)
     async with asyncio.timeout(20):
         while set(await sizes(reme.database, "w1")) == {1}:
@@ -121,8 +121,8 @@ async def test_a_workspace_that_never_rests_is_seen_to_all_the_same(
     reme: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postings, "MERGE_AFTER", 20)
-    monkeypatch.setattr("reme_core.store.index.upkeep._QUIET_SECONDS", 30.0)
-    monkeypatch.setattr("reme_core.store.index.upkeep._MOST_SECONDS", 0.2)
+    monkeypatch.setattr("reme_core.store.index.rounds._QUIET_SECONDS", 30.0)
+    monkeypatch.setattr("reme_core.store.index.rounds._MOST_SECONDS", 0.2)
     async with asyncio.timeout(30):
         for number in itertools.count():
             await reme.memories.add("w", f"w1 w2 w3 w4 w5 w6 number{number}")

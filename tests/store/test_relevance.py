@@ -115,10 +115,7 @@ def test_the_coefficients_say_how_they_were_made() -> None:
 
 
 async def test_what_has_no_vector_yet_is_judged_by_its_words(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def put_off() -> None:
-        pass
-
-    monkeypatch.setattr(reme._indexing, "embed_soon", lambda _: asyncio.ensure_future(put_off()))
+    monkeypatch.setattr(reme._indexing, "embed_soon", lambda _: asyncio.Event())
     await reme.record("w", [Message(content="The parrot Coco lives in Almada now.", session_id="t")])
     found = await reme.recall("w", "Where does the parrot Coco live?", kind="conversation", min_relevance=LEAST)
     [fresh] = [hit for hit in found.hits if "Almada" in hit.content]

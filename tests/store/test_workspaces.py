@@ -357,7 +357,7 @@ async def test_a_large_workspace_is_searched_by_an_index_after_loading(
 async def test_a_workspace_that_grows_large_is_brought_into_the_index(
     with_model: Callable[[str], Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.store.index.upkeep._QUIET_SECONDS", 0.1)
+    monkeypatch.setattr("reme_core.store.index.rounds._QUIET_SECONDS", 0.1)
     settings = with_model("words")
     small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 50})})
     async with Engine(small) as reme:
