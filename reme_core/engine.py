@@ -19,7 +19,7 @@ from reme_core.jobs.told import Summary
 from reme_core.models import ChatModel, Reranker
 from reme_core.models.agent_chat import AgentChat
 from reme_core.models.registry import chat_models, embedder, reranker, unused_models
-from reme_core.postgres.database import Database
+from reme_core.postgres.database import Database, check_workspace
 from reme_core.postgres.sql_engine import sql_engine
 from reme_core.settings import Settings
 from reme_core.spool.all import Spools
@@ -357,9 +357,10 @@ class Engine:
             Which conversations were summarised, which failed and why, and which wait for a process with a chat model.
 
         Raises:
+            InputError: That is no name of a workspace.
             ReMeError: All of them failed. Nothing is lost: they are tried again later.
         """
-        return await self.background.do_waiting(workspace)
+        return await self.background.do_waiting(check_workspace(workspace))
 
     async def _summarise(self, workspace: str, session_id: str | None) -> Mapping[str, int]:
         request = {"workspace_id": workspace, "session_id": session_id}

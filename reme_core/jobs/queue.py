@@ -38,6 +38,8 @@ from reme_core.types import Message
 log = logging.getLogger(__name__)
 
 _SQL = load("queue.sql")
+# What else is done when a job is thrown away, so that its work does not wait for ever; by its task.
+_DROPPED = {"summarise": _SQL["drop_summarise"], "learn": _SQL["drop_learn"], "reflect": _SQL["drop_reflect"]}
 _NO_TRIES = (DatabaseUnavailableError, ConflictError)  # failures that no job is to blame for
 _WAIT_SECONDS = 0.05  # between two looks at jobs that other workers are doing
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
@@ -117,9 +119,7 @@ class Background:
 
     async def queue_lessons(self, workspace: str) -> None:
         """Queue the lessons of the workspace's episodes that wait for them."""
-        lock = f"learn {workspace}"
-        if not await self._database.execute_anywhere(_SQL["waits"], {"lock": lock}):
-            await self._defer(self._learning, lock, 0, None, workspace=workspace)
+        await self._queue_once(self._learning, workspace)
         if self._settings.embedded:
             self.start()
 
@@ -133,6 +133,12 @@ class Background:
         cursor = await conn.execute(_SQL["reschedule"], values)
         for session_id, lock, seconds in await cursor.fetchall():
             await self._defer(self._summarising, lock, seconds, conn, workspace=workspace, session_id=session_id)
+
+    async def _queue_once(self, task: Any, workspace: str) -> None:
+        """Queue a job for all of a workspace, unless one waits."""
+        lock = f"{task.name.removeprefix('reme.')} {workspace}"
+        if not await self._database.execute_anywhere(_SQL["waits"], {"lock": lock}):
+            await self._defer(task, lock, 0, None, workspace=workspace)
 
     async def _defer(
         self, task: Any, lock: str, seconds: float, conn: AsyncConnection[Any] | None, **args: str
@@ -174,8 +180,10 @@ class Background:
         return waiting[0].message_id if waiting else None
 
     async def _run_reflection(self, _: JobContext, workspace: str) -> None:
+        # What is learned from now on waits for the next one.
+        ((begun,),) = await self._database.fetch(workspace, "select now()")
         await self._reflect(workspace)
-        await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace})
+        await self._database.execute(workspace, _SQL["mark_reflected"], {"workspace": workspace, "at": begun})
 
     async def _note_failure(self, context: JobContext, workspace: str, error: Exception) -> None:
         """Note why a job failed, for `reme jobs`."""
@@ -206,9 +214,9 @@ class Background:
         return self._worker.task
 
     async def drain(self, workspace: str | None = None) -> None:
-        """Do the waiting jobs of one workspace, or of all, and return when this or other workers have done them.
+        """Do what is due, and return when nothing of this workspace (None: of any) is, here or at other workers.
 
-        A job that fails is tried again later, and `drain` does not wait for that.
+        Its jobs that wait for their time are due now. One that fails is tried again later; that is not waited for.
         """
         values = {"workspace": workspace, "queues": self._queues}
         await self._say_what_is_left()
@@ -262,7 +270,7 @@ class Background:
             await self.queue_lessons(workspace)
         due = {"every_hours": self._settings.reflect_every_hours, "most_hours": MAX_HOURS}
         for (workspace,) in await self._database.execute_anywhere(_SQL["due_reflections"], due):
-            await self._defer(self._reflecting, f"reflect {workspace}", 0, None, workspace=workspace)
+            await self._queue_once(self._reflecting, workspace)
 
     async def _forget_old(self) -> None:
         if time.monotonic() < self._forgot_at + _FORGET_SECONDS:
@@ -282,7 +290,7 @@ class Background:
         """Queue jobs for messages that were kept word for word before there was a chat model; else do nothing."""
         if CHAT_QUEUE in self._queues:
             for (workspace,) in await self._database.execute_anywhere(_SQL["unread_quotes"], {}):
-                await self._defer(self._catching_up, f"catch up {workspace}", 0, None, workspace=workspace)
+                await self._queue_once(self._catching_up, workspace)
 
     async def _say_what_is_left(self) -> None:
         if self._left_alone or CHAT_QUEUE in self._queues:
@@ -339,8 +347,8 @@ class Background:
         async with self._database.maintenance() as conn:
             if not (await conn.execute(_SQL["drop_job"], values)).rowcount:
                 raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that waits or failed can be dropped")
-            if statement := _SQL.get(f"drop_{job.task}"):
-                await conn.execute(statement, values)
+            if job.task in _DROPPED:
+                await conn.execute(_DROPPED[job.task], values)
 
     async def retry(self, job_id: int) -> None:
         """Put a job that was given up back into the queue.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import timedelta
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -70,6 +71,12 @@ async def test_the_next_job_is_found_without_a_look_at_all_that_wait(reme: Engin
         row = await (await conn.execute(explain)).fetchone()
     assert row is not None
     assert row[0][0]["Plan"]["Shared Hit Blocks"] < 1_000  # three for each job that waits would be 30,000
+
+
+@pytest.mark.parametrize("name", ["", "*"])
+async def test_only_a_workspace_is_summarised(reme: Engine, name: str) -> None:
+    with pytest.raises(InputError, match="workspace"):
+        await reme.summarise(name)
 
 
 async def test_sixteen_writers_of_one_conversation_queue_one_job(reme: Engine, summaries: Summaries) -> None:
@@ -189,3 +196,42 @@ async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: Engine) -
             await reme.workspaces.schedule("often", reflect_every_hours=hours)
     await reme.workspaces.schedule("often", reflect_every_hours=1_000_000)
     assert await due(25) == {"never"}
+
+
+async def test_a_reflection_that_runs_or_was_given_up_is_not_queued_again(reme: Engine) -> None:
+    reme.background._tries._most = 0
+    await reme.workspaces.schedule("w", reflect_every_hours=1)
+    await reme.memories.add("w", "The user likes tea.")
+    await reme.database.execute_anywhere("update reme.workspace set created_at = now() - interval '1 day'")
+    states: list[list[str]] = []
+
+    async def queued() -> list[str]:
+        await reme.background._keep_up()
+        return [job.status for job in await reme.background.jobs("w")]
+
+    async def reflect(workspace: str) -> None:
+        states.append(await queued())
+        raise ModelUnavailableError("the model is down")
+
+    reme.background._reflect = reflect
+    assert await queued() == await queued() == ["todo"]
+    await reme.background._worker.work_off()
+    assert states == [["doing"]]
+    assert await queued() == ["failed"]
+    await reme.database.execute_anywhere("update procrastinate_events set at = at - interval '2 hours'")
+    assert await queued() == ["todo", "failed"]
+
+
+async def test_what_is_learned_during_a_reflection_waits_for_the_next(reme: Engine) -> None:
+    await reme.workspaces.schedule("w", reflect_every_hours=1e-9)
+    await reme.memories.add("w", "The user likes tea.")
+
+    async def reflect(workspace: str) -> None:
+        reme.background._reflect = AsyncMock()
+        await reme.memories.add(workspace, "The user likes coffee.")
+
+    reme.background._reflect = reflect
+    for status in ("todo", "todo", "succeeded"):
+        await reme.background._keep_up()
+        assert (await reme.background.jobs("w"))[0].status == status
+        await reme.background.drain("w")

@@ -1,7 +1,7 @@
 -- name: reschedule
 -- Put off the jobs of conversations that go on, and name the conversations that have no job waiting. Every change of the
 -- time leaves an entry in the job's log, so small ones are left out: a lively conversation puts its summary off a few
--- times a minute, not with every turn.
+-- times a minute, not with every message.
 select session_id, lock, seconds
 from reme.reschedule(%(workspace)s, %(sessions)s, %(after_messages)s, %(after_seconds)s)
 
@@ -90,17 +90,23 @@ delete from reme.model_call where called_at < now() - make_interval(secs => %(da
 delete from reme.memory_history where changed_at < now() - make_interval(secs => %(days)s * 86400)
 
 -- name: due_reflections
--- Workspaces whose time has come, and that learned something about a person since.
-with queued as materialized (
-    select lock from procrastinate_jobs where status = 'todo' and starts_with(lock, 'reflect ')
+-- Workspaces whose time has come, and that learned something about a person since. One that was given up is not asked for anew
+-- before the time has come once more: each try costs calls of the chat model.
+with tried as materialized (
+    select j.args ->> 'workspace' as workspace_id,
+           max(case when j.status = 'failed' then (select max(e.at) from procrastinate_events e where e.job_id = j.id)
+                    else 'infinity' end) as tried_at
+    from procrastinate_jobs j
+    where j.task_name = 'reme.reflect' and j.status in ('todo', 'doing', 'failed')
+    group by 1
 )
 select w.workspace_id
 from reme.workspace w
+left join tried t on t.workspace_id = w.workspace_id
 where coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s) > 0
-  and coalesce((w.settings ->> 'reflected_at')::timestamptz, w.created_at)
+  and greatest(coalesce((w.settings ->> 'reflected_at')::timestamptz, w.created_at), t.tried_at)
       < now() - make_interval(secs => 3600 * least(
             coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s), %(most_hours)s))
-  and 'reflect ' || w.workspace_id not in (select lock from queued)
   and exists (
       select from reme.memory m
       where m.workspace_id = w.workspace_id and m.kind in ('observation', 'custom', 'profile', 'instruction')
@@ -110,7 +116,7 @@ limit 1000
 
 -- name: mark_reflected
 update reme.workspace
-set settings = settings || jsonb_build_object('reflected_at', now())
+set settings = settings || jsonb_build_object('reflected_at', %(at)s::timestamptz)
 where workspace_id = %(workspace)s
 
 -- name: waiting_in
@@ -119,12 +125,13 @@ select count(*) from procrastinate_jobs where queue_name = %(queue)s and status 
 -- name: unread_quotes
 -- Workspaces in which something was kept word for word that no chat model has read.
 with queued as materialized (
-    select lock from procrastinate_jobs where status in ('todo', 'doing', 'failed') and starts_with(lock, 'catch up ')
+    select args ->> 'workspace' as workspace_id from procrastinate_jobs
+    where task_name = 'reme.catch_up' and status in ('todo', 'doing', 'failed')
 )
 select distinct m.workspace_id
 from reme.memory m
 where m.status = 'active' and m.metadata @> '{"mode": "quoted"}' and not m.metadata ? 'read'
-  and 'catch up ' || m.workspace_id not in (select lock from queued)
+  and m.workspace_id not in (select workspace_id from queued)
 limit 1000
 
 -- name: waits
@@ -133,12 +140,13 @@ select id from procrastinate_jobs where status = 'todo' and lock = %(lock)s limi
 -- name: late_lessons
 -- Workspaces with episodes that wait for their lessons for long, and no job to make them.
 with queued as materialized (
-    select lock from procrastinate_jobs where status in ('todo', 'doing', 'failed') and starts_with(lock, 'learn ')
+    select args ->> 'workspace' as workspace_id from procrastinate_jobs
+    where task_name = 'reme.learn' and status in ('todo', 'doing', 'failed')
 )
 select distinct e.workspace_id
 from reme.episode e
 where e.lessons_asked_at < now() - make_interval(secs => %(seconds)s)
-  and 'learn ' || e.workspace_id not in (select lock from queued)
+  and e.workspace_id not in (select workspace_id from queued)
 limit 1000
 
 -- name: reopen_quoted
