@@ -94,7 +94,7 @@ async def fill(reme: Engine, workspace: str, things: Sequence[str], word: str) -
         why = "insert into reme.job_error (workspace_id, job_id, error) values (%s, 0, %s)"
         await reme.database.execute(workspace, why, [workspace, text])
         artifact = Artifact(f"{thing}-text", "output", "t", text)
-        await Artifacts(reme.database, 0).put(workspace, f"{thing}-talk", [artifact])
+        await Artifacts(reme.database).put(workspace, f"{thing}-talk", [artifact])
         card = MistakeCard(mistake_type="guess", evidence=text, lesson=text)
         attempt = Episode(task_id=f"{thing}-{word}", summary=text, mistakes=[text], mistake_cards=[card])
         await reme.episodes.record(workspace, attempt)

@@ -130,7 +130,7 @@ class Engine:
         self.flows = Flows(catalog, deps)
         self.tools = Tools(database, self.execute)
         self.items = Items(database)
-        self.working = Working(database, self.settings, self.chat)
+        self.working = Working(database, self.settings, self.chat, on_stored=self.background.start_embedded)
         embed, later = self._indexing.embed_soon, self.background.queue_lessons
         self.episodes = Episodes(database, self.settings, self.chat, embed, self.execute, later)
 
@@ -289,8 +289,7 @@ class Engine:
         fresh = await record(
             self.database, workspace, said, within=lambda conn, new: self.background.queue(conn, workspace, new)
         )
-        if self.settings.worker.embedded:
-            self.background.start()
+        self.background.start_embedded()
         embedded = self._indexing.embed_soon(workspace)
         if wait:
             await embedded.wait()

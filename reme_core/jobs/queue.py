@@ -120,8 +120,7 @@ class Background:
     async def queue_lessons(self, workspace: str) -> None:
         """Queue the lessons of the workspace's episodes that wait for them."""
         await self._queue_once(self._learning, workspace)
-        if self._settings.embedded:
-            self.start()
+        self.start_embedded()
 
     async def _queue_sessions(self, conn: AsyncConnection[Any], workspace: str, sessions: Collection[str]) -> None:
         values = {
@@ -204,6 +203,11 @@ class Background:
         ((tries,),) = await self._database.execute(workspace, _SQL["note_error"], values)
         return int(tries)
 
+    def start_embedded(self) -> None:
+        """Begin to work in this process if it is to do so by the settings: it has made work for a worker."""
+        if self._settings.embedded:
+            self.start()
+
     def start(self) -> None:
         """Begin to work on jobs in this process, unless it does so already."""
         self._worker.start()
@@ -276,12 +280,14 @@ class Background:
         if time.monotonic() < self._forgot_at + _FORGET_SECONDS:
             return
         self._forgot_at = time.monotonic()
-        kept = self._database.settings.retention
+        settings = self._database.settings
+        kept = settings.retention
         for statement, days in (
             ("forget_jobs", kept.job_days),
             ("forget_retrievals", kept.log_days),
             ("forget_model_calls", kept.log_days),
             ("forget_history", kept.history_days),
+            ("forget_artifacts", settings.working.keep_days),
         ):
             if days:
                 await self._database.execute_anywhere(_SQL[statement], {"days": days})

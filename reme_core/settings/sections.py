@@ -266,7 +266,10 @@ class WorkingSettings(Section):
     patience: float = Field(30.0, gt=0)
     """Seconds that a compaction waits for the chat model; then rules choose what stays."""
     keep_days: float = Field(30.0, ge=0, le=_DAYS)
-    """How long what left a window is kept after its conversation, or one that names it, was fitted; 0 is for ever."""
+    """How long what left a window is kept after its conversation, or one that names it, was fitted; 0 is for ever.
+
+    Workers see to it, hourly.
+    """
 
 
 def default_data_dir() -> Path:

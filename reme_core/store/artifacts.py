@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final, Literal
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.types.json import Jsonb
@@ -27,9 +25,6 @@ LINE: Final = 300
 _GREP: Final = {"statement_timeout": "5000"}
 # Characters. No text in Postgres has more bytes, and its functions on texts take no much larger numbers.
 _LONGEST: Final = 2**30
-_SWEEP_SECONDS: Final = 3_600.0  # between two deletions of what has expired
-_swept: WeakKeyDictionary[Database, float] = WeakKeyDictionary()
-"""When this process last deleted what has expired, by database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +94,8 @@ def stored_text(text: str, kinds: Sequence[str]) -> str:
 class Artifacts:
     """The artifacts of all workspaces; every method names the one it works in."""
 
-    def __init__(self, database: Database, keep_days: float) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._keep_days = keep_days
 
     async def put(self, workspace: str, session_id: str, artifacts: Sequence[Artifact]) -> None:
         """Store artifacts, all or none; of one that is stored already, only the summary of turns changes."""
@@ -119,10 +113,6 @@ class Artifacts:
             stored = [row | {"number": number} for row, number in zip(said, numbers, strict=True)]
             values = {"workspace": workspace, "session": session_id, "rows": Jsonb(stored)}
             await connection.execute(_SQL["put"], values)
-        # Once an hour, a call that stores something also deletes what has expired, in all workspaces.
-        if self._keep_days and time.monotonic() - _swept.get(self._database, float("-inf")) > _SWEEP_SECONDS:
-            _swept[self._database] = time.monotonic()
-            await self._database.execute_anywhere(_SQL["sweep"], {"days": self._keep_days})
 
     async def use(self, workspace: str, session_id: str, handles: Sequence[str]) -> dict[str, str]:
         """The summaries of those artifacts that are stored.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,10 +108,18 @@ class Working:
     ```
     """
 
-    def __init__(self, database: Database, settings: Settings, chat: ChatModel | None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        settings: Settings,
+        chat: ChatModel | None,
+        *,
+        on_stored: Callable[[], None] = lambda: None,
+    ) -> None:
         self._settings = settings
         self._chat = chat
-        self._artifacts = Artifacts(database, settings.working.keep_days)
+        self._artifacts = Artifacts(database)
+        self._on_stored = on_stored  # called when something was stored that a worker has to delete one day
         self._redacted = tuple(database.settings.redact)
 
     async def fit(
@@ -192,6 +200,7 @@ class Working:
         # If this fails, nothing leaves the window.
         if new:
             await self._artifacts.put(task.workspace, task.session_id, new)
+            self._on_stored()
         return Fitted(
             messages=[message for _, message in view],
             places=[place for place, _ in view],

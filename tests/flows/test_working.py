@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
 from typing import Any
 
+import psycopg
 import pytest
 from pydantic import SecretStr
 
@@ -63,9 +65,9 @@ async def grow_older(reme: Engine, by: str) -> None:
 
 
 async def expire(reme: Engine) -> None:
-    """Delete what has expired, as a call does that stores something."""
-    artifacts._swept.clear()
-    await fit(reme, step(99, log_of(99)), session="new", window=16_000)
+    """Delete what has expired, as a worker does."""
+    reme.background._forgot_at = float("-inf")
+    await reme.background._keep_up()
 
 
 async def test_a_short_conversation_stays_as_it_is_and_nothing_is_stored(reme: Engine) -> None:
@@ -339,6 +341,18 @@ async def test_an_erased_message_is_gone_from_what_left_the_window_too(reme: Eng
     await reme.erase_messages("acme", "m")
     rows = await reme.database.fetch("acme", "select content, summary from reme.artifact")
     assert rows and "tiger" not in str(rows) and "src/billing.py" in str(rows)
+
+
+async def test_who_makes_a_conversation_fit_leaves_what_has_expired_to_a_worker(
+    reme: Engine, settings: Settings
+) -> None:
+    await fit(reme, step(1, log_of(1)), window=16_000)
+    await grow_older(reme, "40 days")
+    async with Engine(settings) as later, await psycopg.AsyncConnection.connect(reme.database.url) as reader:
+        await reader.execute("select from reme.artifact for update")
+        async with asyncio.timeout(10):
+            await fit(later, step(2, log_of(2)), session="t", window=16_000)
+        assert not later.background.task.done()
 
 
 async def test_what_no_conversation_refers_to_expires(reme: Engine) -> None:

@@ -70,7 +70,3 @@ with erased as (
     delete from reme.artifact where workspace_id = %(workspace)s and session_id = %(session)s returning 1
 )
 select count(*) from erased
-
--- name: sweep
--- A day more, since what is used is marked so once a day.
-delete from reme.artifact where used_at < now() - (%(days)s + 1) * interval '1 day'

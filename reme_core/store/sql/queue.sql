@@ -89,6 +89,10 @@ delete from reme.model_call where called_at < now() - make_interval(secs => %(da
 -- name: forget_history
 delete from reme.memory_history where changed_at < now() - make_interval(secs => %(days)s * 86400)
 
+-- name: forget_artifacts
+-- A day more, since what is used is marked so once a day.
+delete from reme.artifact where used_at < now() - make_interval(secs => (%(days)s + 1) * 86400)
+
 -- name: due_reflections
 -- Workspaces whose time has come, and that learned something about a person since. One that was given up is not asked for anew
 -- before the time has come once more: each try costs calls of the chat model.
