@@ -8,7 +8,9 @@ from typing import TypeVar
 from weakref import WeakSet
 
 from reme_core.settings import Settings
+from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
+from reme_core.store.wordings import Cut
 from reme_core.types import Scope
 
 R = TypeVar("R")
@@ -27,7 +29,7 @@ class Spools:
 
     async def count(self) -> tuple[int, int]:
         """How many entries wait for the database, and how many it has refused for good."""
-        found = await self._in_each(lambda spool: [*spool.entries(), *spool.refusals()])
+        found = await self._all_entries()
         # By their ids: several spools may share one file, so the same entry is found several times.
         refusals = {entry.entry_id: entry.refusal for entries in found for entry in entries}
         refused = sum(map(bool, refusals.values()))
@@ -38,17 +40,23 @@ class Spools:
         return set().union(*await self._in_each(lambda spool: spool.erase(workspace, message_ids)))
 
     async def clear(self, workspace: str, scope: Scope) -> set[str]:
-        """Erase what waits for a workspace, or only the messages of a scope; returns the ids of erased messages."""
+        """Erase what waits for a workspace, or only the messages of a scope; returns the ids of erased messages.
+
+        What the database refused goes as well. Calls of tools belong to no scope, and stay where one is named.
+        """
         if not scope:
             return await self.erase(workspace)
-        waiting = [entry for found in await self._in_each(Spool.entries) for entry in found]
+        waiting = [entry for found in await self._all_entries() for entry in found]
         said = [message for entry in waiting if entry.workspace == workspace for message in entry.messages]
         of_scope = {m.message_id for m in said if scope.items() <= m.scope.items()}
         return await self.erase(workspace, of_scope)
 
-    async def erase_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
+    async def erase_words(self, workspace: str, cut: Cut) -> None:
         """Remove words from what waits for a workspace; `cut` removes them from a text."""
-        await self._in_each(lambda spool: spool.erase_words(workspace, words, cut))
+        await self._in_each(lambda spool: spool.erase_words(workspace, cut))
+
+    async def _all_entries(self) -> list[list[Entry]]:
+        return await self._in_each(lambda spool: [*spool.entries(), *spool.refusals()])
 
     async def _in_each(self, work: Callable[[Spool], R]) -> list[R]:
         of_data_dir = Spool(spool_path("file", self._settings))

@@ -24,6 +24,7 @@ from pydantic import BaseModel
 
 from reme_core.errors import SpoolError
 from reme_core.store.tool_calls import ToolCallResult
+from reme_core.store.wordings import Cut, cut_json
 from reme_core.types import Message, new_id
 
 log = logging.getLogger(__name__)
@@ -70,11 +71,20 @@ class Entry:
             return replace(self, messages=(), calls=())
         return replace(self, messages=[m for m in self.messages if m.message_id not in message_ids])
 
-    def without_words(self, cut: Callable[[str], str]) -> Entry:
-        """This entry without the words that `cut` removes from a text; calls with these words are left out."""
-        messages = [m.model_copy(update={"content": cut(m.content)}) for m in self.messages]
-        calls = [c for c in self.calls if (told := c.model_dump_json()) == cut(told)]
+    def without_words(self, cut: Cut) -> Entry:
+        """This entry without the words that `cut` removes from a text.
+
+        Calls with these words are left out, and so are messages of which nothing else is left.
+        """
+        messages = [_without_words(message, cut) for message in self.messages]
+        calls = [call for call in self.calls if (told := call.model_dump(mode="json")) == cut_json(told, cut)]
         return replace(self, messages=[m for m in messages if m.content.strip() or m.tool_calls], calls=calls)
+
+
+def _without_words(message: Message, cut: Cut) -> Message:
+    told = message.model_dump(mode="json", include={"content", "reasoning_content", "tool_calls", "metadata"})
+    left = cut_json(told, cut)
+    return message if left == told else Message.model_validate(message.model_dump() | left)
 
 
 class SpoolFile:
@@ -107,12 +117,12 @@ class SpoolFile:
 
     def read(self) -> dict[str, Entry]:
         """All entries by their ids, oldest first. Rows with invalid values are moved to `unreadable`, and logged."""
-        if not self.path.exists():
-            return {}
-        rows = self._run(lambda file: file.execute(_SELECT).fetchall())
+        return self._run(self._entries) if self.path.exists() else {}
+
+    def _entries(self, file: sqlite3.Connection) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
         unreadable: list[tuple[int]] = []
-        for number, *row in rows:
+        for number, *row in file.execute(_SELECT).fetchall():
             try:
                 entry = _entry(*row)
                 found[entry.entry_id] = entry
@@ -120,7 +130,7 @@ class SpoolFile:
                 unreadable.append((number,))
                 log.error("a turn in %s cannot be read, and is kept in its table 'unreadable': %s", self.path, error)
         if unreadable:
-            self._run(lambda file: _keep_apart(file, unreadable))
+            _keep_apart(file, unreadable)
         return found
 
     def remove(self, entry_ids: Iterable[str]) -> None:
@@ -138,22 +148,28 @@ class SpoolFile:
         if self.path.exists():
             self._run(lambda file: file.execute("delete from refusal"))
 
-    def erase(self, workspace: str, change: Callable[[Entry], Entry], marks: Collection[str]) -> None:
+    def erase(self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]) -> None:
         """Change the entries of a workspace, and leave no trace of what they had before; `change` gives their rest.
 
-        Unreadable rows that contain one of the `marks` are deleted; every row contains the empty text.
+        Unreadable rows are deleted if their text is `named`.
         """
         if not self.path.exists():
             return
-        rows = [_row(change(entry)) for entry in self.read().values() if entry.workspace == workspace]
 
         def rewrite(file: sqlite3.Connection) -> None:
+            # At once, so that no other process changes what is read before it is written.
+            file.execute("begin immediate")
+            rows = [_row(change(entry)) for entry in self._entries(file).values() if entry.workspace == workspace]
             values = [(messages, calls, entry_id) for entry_id, _, messages, calls in rows]
             file.executemany("update turn set messages = ?, calls = ? where entry_id = ?", values)
             file.execute("delete from turn where messages = '[]' and calls = '[]'")
             file.execute("delete from refusal where entry_id not in (select entry_id from turn)")
-            named = [(workspace, mark) for mark in marks]
-            file.executemany("delete from unreadable where workspace = ? and instr(messages, ?) > 0", named)
+            told = file.execute(
+                "select rowid, cast(messages || calls as blob) from unreadable where workspace = ?"
+                " and messages is not null", [workspace],
+            ).fetchall()  # fmt: skip
+            gone = [(number,) for number, text in told if named((text or b"").decode(errors="replace"))]
+            file.executemany("delete from unreadable where rowid = ?", gone)
 
         self._run(rewrite)
         assert self._open is not None

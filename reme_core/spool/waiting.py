@@ -19,6 +19,7 @@ from reme_core.errors import InputError, SpoolError
 from reme_core.postgres.errors import mask_password
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry, SpoolFile
+from reme_core.store.wordings import Cut
 from reme_core.text.plain import encode_json, plain_json, plain_text
 from reme_core.types import SCOPES, Message
 
@@ -115,6 +116,7 @@ class Spool:
                 self._entries[entry.entry_id] = kept
             if self._disk is not None:
                 self._disk.write([kept])
+                self._look_whether_replaced(self._disk)
                 with self._memory:
                     self._on_disk.add(entry.entry_id)
 
@@ -161,22 +163,25 @@ class Spool:
         Raises:
             SpoolError: The file cannot be written, and still has the messages.
         """
-        marks = [""] if message_ids is None else message_ids
-        return self._erase(workspace, lambda entry: entry.without(message_ids), marks)
 
-    def erase_words(self, workspace: str, words: Collection[str], cut: Callable[[str], str]) -> None:
+        def is_named(text: str) -> bool:
+            return message_ids is None or any(message_id in text for message_id in message_ids)
+
+        return self._erase(workspace, lambda entry: entry.without(message_ids), is_named)
+
+    def erase_words(self, workspace: str, cut: Cut) -> None:
         """Erase words from everything that waits for a workspace; `cut` removes them from a text.
 
         Raises:
             SpoolError: The file cannot be written, and still has the words.
         """
-        self._erase(workspace, lambda entry: entry.without_words(cut), words)
+        self._erase(workspace, lambda entry: entry.without_words(cut), lambda text: cut(text) != text)
 
-    def _erase(self, workspace: str, change: Callable[[Entry], Entry], marks: Collection[str]) -> set[str]:
+    def _erase(self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]) -> set[str]:
         with self._file:
             if self._disk is not None:
                 self._take_in(self._disk)
-                self._disk.erase(workspace, change, marks)
+                self._disk.erase(workspace, change, named)
             gone = set()
             with self._memory:
                 for entry in [entry for entry in self._entries.values() if entry.workspace == workspace]:

@@ -6,7 +6,7 @@ a memory does more:
 - It erases the memories that were concluded from it, and those that say the same.
 - It empties the messages that are its evidence. Their rows stay, so that the same messages are not recorded again.
 - It removes the memory's wordings, present and past, from every other text of the workspace. Inside other texts only
-  distinctive wordings are removed (see `_is_distinctive`).
+  distinctive wordings are removed (see `wordings.is_distinctive`).
 
 Postgres keeps old versions of changed rows until the next vacuum, and keeps its write-ahead log and backups for longer.
 To remove the bytes as well, run `VACUUM (FULL)` and let the backups expire.
@@ -14,11 +14,8 @@ To remove the bytes as well, run `VACUUM (FULL)` and let the backups expire.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from psycopg import AsyncConnection, sql
@@ -30,17 +27,18 @@ from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.messages import rewrite
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
-from reme_core.text.terms import terms
+from reme_core.store.wordings import Cut, as_values, cut_of, forms
 from reme_core.types import Memory, Scope
 
-_SQL = load("erasure.sql")
+# A subquery on no row is carried out once, where a function would be called for each row.
+_SQL = load(
+    "erasure.sql",
+    whole="(select lower(wording) from unnest(%(whole)s::text[]) as given (wording))",
+    marks="any(array(select lower(mark) from unnest(%(marks)s::text[]) as given (mark)))",
+)
 
-# A name in Chinese has up to four characters, which are three bigrams: fewer than five terms may be just a name.
-_DISTINCTIVE_TERMS, _DISTINCTIVE_CJK_TERMS = 3, 5
-_SECRET_LENGTH = 6  # characters of a single word with a digit in it: a number, a password
-
-EraseWaiting = Callable[[str, Collection[str], Callable[[str], str]], Awaitable[None]]
-"""Removes words from what waits to be recorded: takes the workspace, the words, and a function that removes them."""
+EraseWaiting = Callable[[str, Cut], Awaitable[None]]
+"""Removes words from what waits to be recorded in a workspace."""
 
 
 async def erase_memories(
@@ -57,7 +55,7 @@ async def erase_memories(
         words = plan.statements | plan.situations | set(plan.messages.values())
         await _carry_out(conn, workspace, plan)
         # Inside the transaction: if this fails, nothing is erased, and the caller can try again.
-        await erase_waiting(workspace, _distinctive(words), partial(_remove_wordings, wordings=words))
+        await erase_waiting(workspace, cut_of(words))
     return len(set(memory_ids))
 
 
@@ -113,6 +111,7 @@ class ErasurePlan:
     situations: set[str] = field(default_factory=set)
     messages: dict[str, str] = field(default_factory=dict)
     """The words of each message to change, by its id."""
+    kept: set[str] = field(default_factory=set)
 
     @classmethod
     async def of(cls, conn: AsyncConnection[Any], workspace: str, memory_ids: Collection[str]) -> ErasurePlan:
@@ -128,7 +127,7 @@ class ErasurePlan:
                 # A situation of one word may be the name of a tool, which other memories use.
                 elif len(wording.split()) > 1 or not wording.isascii():
                     plan.situations.add(wording)
-            said = {"affected": list(plan.memories), **_patterns(plan.statements)}
+            said = {"affected": list(plan.memories), **as_values(plan.statements)}
             found = await _rows(conn, "memories_saying", workspace, **said)
             saying = {row[0] for row in found}
         return plan
@@ -142,16 +141,23 @@ class ErasurePlan:
             )
             self.memories[memory_id] = (number, memory)
 
+    async def collect_messages(self, conn: AsyncConnection[Any], workspace: str, wordings: Collection[str]) -> None:
+        """Collect the messages that say one of some wordings, alone or among other things."""
+        if wordings:
+            said = {"messages": list(self.messages), **as_values(wordings)}
+            self.messages.update(await _rows(conn, "messages_saying", workspace, **said))
+
 
 async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> None:
     wordings = plan.statements | plan.situations
-    evidence, said = set(plan.messages), set(plan.messages.values())
-    saying = {"messages": list(plan.messages), **_patterns(wordings)}
-    plan.messages.update(await _rows(conn, "messages_saying", workspace, **saying))
+    swept = wordings - plan.kept
+    words = swept | set(plan.messages.values()) - plan.kept
+    evidence = set(plan.messages)
+    await plan.collect_messages(conn, workspace, swept)
     # Evidence is emptied; another message, even with the same words, loses the wording alone.
+    cut = cut_of(wordings)
     rewritten = {
-        message_id: "" if message_id in evidence else _remove_wordings(content, wordings)
-        for message_id, content in plan.messages.items()
+        message_id: "" if message_id in evidence else cut(content) for message_id, content in plan.messages.items()
     }
     blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
     numbers = [number for number, _ in plan.memories.values()]
@@ -160,81 +166,25 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     await postings.remove(conn, workspace, numbers)
     gone = [change.weigh(memory) for _, memory in plan.memories.values()]
     await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
-    values = {
-        "workspace": workspace,
-        "affected": list(plan.memories),
-        "messages": blank,
-        "escaped": [_escape(wording).lower() for wording in _distinctive(wordings)],
-        **_patterns(wordings | said),
-    }
-    for statement in ("drop_history", "drop_retrievals", "drop_memories", "forget_answers", "forget_quotes"):
+    values = {"workspace": workspace, "affected": list(plan.memories), "messages": blank, **as_values(swept)}
+    for statement in ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_quotes"):
         await conn.execute(_SQL[statement], values)
-    await conn.execute(_SQL["forget_in_artifacts"], {"workspace": workspace, "said": _distinctive(wordings | said)})
-    await _sweep(conn, workspace, _distinctive(wordings))
+    for statement in ("drop_queries", "forget_in_artifacts"):
+        await conn.execute(_SQL[statement], {"workspace": workspace, "forms": forms(words), **as_values(words)})
+    await _sweep(conn, workspace, swept)
     # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased now.
     ((moment,),) = await (await conn.execute(_SQL["moment"])).fetchall()
     await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
 
 
-async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Sequence[str]) -> None:
+async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Collection[str]) -> None:
     """Remove wordings from every column that holds text of the workspace."""
-    if not wordings:
+    values = {"workspace": workspace, "forms": forms(wordings), **as_values(wordings)}
+    if not values["forms"]:
         return
-    values = {
-        "workspace": workspace,
-        "wordings": list(wordings),
-        # A column of JSON is searched as text.
-        "patterns": [text.lower() for wording in wordings for text in (wording, _escape(wording))],
-    }
     for table, column in await _rows(conn, "text_columns", workspace):
-        statement = sql.SQL(
-            "update reme.{table} set {column} = reme.remove_wordings({column}, %(wordings)s)"
-            " where workspace_id = %(workspace)s and exists (select from unnest(%(patterns)s::text[]) as w (wording)"
-            " where strpos(lower({column}::text), w.wording) > 0)"
-        ).format(table=sql.Identifier(table), column=sql.Identifier(column))
-        await conn.execute(statement, values)
-
-
-def _escape(wording: str) -> str:
-    """A wording as it reads within JSON, where quotation marks and line breaks are escaped."""
-    return json.dumps(wording, ensure_ascii=False)[1:-1]
-
-
-def _patterns(wordings: Collection[str]) -> dict[str, list[str]]:
-    """Wordings as values of statements: all are compared with whole texts, distinctive ones also looked for inside."""
-    return {
-        "distinctive": [wording.lower() for wording in _distinctive(wordings)],
-        "whole": [wording.lower() for wording in wordings],
-    }
-
-
-def _distinctive(wordings: Collection[str]) -> list[str]:
-    """Those of some wordings that are distinctive, the longest first, since one may contain another."""
-    return sorted(filter(_is_distinctive, wordings), key=len, reverse=True)
-
-
-def _is_distinctive(wording: str) -> bool:
-    """Whether a wording is so specific that other texts have it from here: a statement, a number, a password.
-
-    A memory that reads "Berlin" must not remove that word from everything that was ever said about the city.
-
-    >>> [_is_distinctive(text) for text in ("Her dog is called Rex", "San Francisco", "get_account_info", "hunter2")]
-    [True, False, False, True]
-    """
-    found = set(terms(wording))
-    words = wording.split()
-    enough = len(words) >= _DISTINCTIVE_TERMS if wording.isascii() else len(found) >= _DISTINCTIVE_CJK_TERMS
-    return (enough and len(found) >= _DISTINCTIVE_TERMS) or any(
-        len(word) >= _SECRET_LENGTH and any(map(str.isdigit, word)) for word in words
-    )
-
-
-def _remove_wordings(content: str, wordings: Collection[str]) -> str:
-    if content.lower() in {wording.lower() for wording in wordings}:
-        return ""
-    for wording in _distinctive(wordings):
-        content = re.sub(re.escape(wording), "", content, flags=re.IGNORECASE)
-    return content
+        names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
+        await conn.execute(sql.SQL(_SQL["sweep"]).format(**names), values)
 
 
 async def _rows(conn: AsyncConnection[Any], statement: str, workspace: str, **values: Any) -> list[tuple[Any, ...]]:

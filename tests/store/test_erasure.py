@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 
 import pytest
@@ -11,9 +12,10 @@ from reme_core.engine import Engine
 from reme_core.errors import ConflictError, NotFoundError
 from reme_core.models import ModelCall
 from reme_core.postgres.database import Database
+from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.change import Change
 from reme_core.store.logs import logging_for_workspace
-from reme_core.types import Kind, Memory, Message, Source
+from reme_core.types import Kind, Memory, Message, Source, ToolCall
 from reme_core.types import now as present
 from tests.store.recount import POSTINGS, consistent
 
@@ -212,6 +214,55 @@ async def test_chinese_is_erased_like_anything_else(words: Engine) -> None:
     await words.log_writer.flush()
     assert await traces(words.database, "黑咖啡", "咖啡", "跑步") == {}
     assert await consistent(words.database, "w")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "我女儿的保险柜密码是八三七二一九零号",
+        'Ann calls it "the red house" of 100% luck',
+        "Ann's door code is quokka.\nShe lives at the end\tof the lane.",
+        'Élise said "open\\close sesame"\nto the wombat',
+        "İstanbul'da kapı şifresi benim doğum günüm",
+        "ÄPFEL UND ΟΔΟΣ stehen im Keller",
+    ],
+)
+async def test_words_within_json_are_erased_in_all_their_forms(words: Engine, told: str) -> None:
+    calls = [
+        ToolCall(name="add_memory", arguments=json.dumps({"content": told}, ensure_ascii=a)) for a in (True, False)
+    ]
+    answers = [
+        json.dumps(value, ensure_ascii=a)
+        for a in (True, False)
+        for value in ({"stored": told}, {"body": json.dumps({"stored": told}, ensure_ascii=a)})
+    ]
+    said = [Message(role="assistant", content="Noted.", tool_calls=calls, message_id="call", session_id="s")]
+    said += [
+        Message(role="tool", content=answer, metadata={"raw": answer}, session_id="s", message_id=f"answer{n}")
+        for n, answer in enumerate(answers)
+    ]
+    await words.record("w", [*said, Message(content=f"x: {told} !", session_id="s", message_id="plain")])
+    await words.episodes.record("w", {"task_id": "t", "score": 0.5, "mistakes": [f"forgot: {told}", *answers]})
+    left = [Artifact(f"h{n}", "output", "tool", f"first {answer} last") for n, answer in enumerate(answers)]
+    await Artifacts(words.database, 0).put("w", "s", left)
+    other = await words.memories.add("w", Memory(content="Somebody was here", metadata={"why": answers}), reason=told)
+    (memory,) = await words.memories.add("w", told)
+    await words.recall("w", f"is it so: {told}?")
+    await words.log_writer.flush()
+    await words.memories.delete("w", memory.memory_id, erase=True)
+    async with words.database.owner_connection() as connection:
+        for table in ("message", "episode", "memory", "memory_history", "retrieval", "artifact"):
+            rows = await (await connection.execute(f"select t::text from reme.{table} t")).fetchall()
+            bare = str(rows).replace("\\", "")
+            for form in (told, json.dumps(told), json.dumps(told, ensure_ascii=False)):
+                assert form.strip('"').replace("\\", "")[4:24] not in bare, (table, form)
+    messages = {m.message_id: m for m in await words.messages("w", "s")}
+    assert messages["plain"].content == "x:  !"
+    assert [call.arguments for call in messages["call"].tool_calls] == ['{"content": ""}'] * 2
+    assert {m.content for name, m in messages.items() if name.startswith("answer")} == {
+        '{"stored": ""}', '{"body": "{\\"stored\\": \\"\\"}"}',
+    }  # fmt: skip
+    assert [m.memory_id for m in await words.memories.list("w")] == [other[0].memory_id]
 
 
 async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(words: Engine) -> None:

@@ -9,6 +9,8 @@ import pytest
 from reme_core import AsyncReMe, Settings
 from reme_core.engine import Engine
 from reme_core.errors import InputError
+from reme_core.spool.file import Entry
+from reme_core.spool.waiting import Spool, spool_path
 from reme_core.store.filters import Filters
 from reme_core.turn import MemoryTools, Turn, TurnMemory
 from reme_core.types import Kind, Memory, Message, Scope, Scoped, Source
@@ -119,6 +121,20 @@ async def test_a_turn_clears_its_scope_alone_with_what_waits(settings: Settings)
         await turns[1].aclose()
         hits = (await reme.recall("team", "Where does Rex live?", kind="conversation")).hits
         assert [hit.memory.user_id for hit in hits] == ["bob"]
+
+
+async def test_what_the_database_refused_is_cleared_with_its_scope(reme: Engine) -> None:
+    spool = Spool(spool_path("file", reme.settings))
+    try:
+        for scope in (ANN, BOB):
+            entry = Entry("team", [Message(content="A secret", **scope)])
+            spool.put(entry)
+            spool.set_aside(entry, "refused")
+        await reme.memories.add("team", "The team is here")
+        await reme.workspaces.clear("team", **ANN)
+        assert [m.user_id for entry in spool.refusals() for m in entry.messages] == ["bob"]
+    finally:
+        spool.close()
 
 
 async def test_a_lesson_inherits_from_the_attempt(reme: Engine) -> None:

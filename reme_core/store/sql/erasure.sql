@@ -29,8 +29,7 @@ where m.workspace_id = %(workspace)s and m.memory_id = any(%(affected)s) and sai
 select m.memory_id
 from reme.memory m
 where m.workspace_id = %(workspace)s and not m.memory_id = any(%(affected)s)
-  and (lower(m.content) = any(%(whole)s)
-       or exists (select from unnest(%(distinctive)s::text[]) as w (wording) where strpos(lower(m.content), w.wording) > 0))
+  and (lower(m.content) in ${whole} or lower(translate(m.content, '\', '')) like ${marks})
 
 -- name: evidence
 select distinct m.message_id, m.content
@@ -51,8 +50,7 @@ where workspace_id = %(workspace)s and message_id = any(%(messages)s) and erased
 select m.message_id, m.content
 from reme.message m
 where m.workspace_id = %(workspace)s and not m.message_id = any(%(messages)s)
-  and (lower(m.content) = any(%(whole)s)
-       or exists (select from unnest(%(distinctive)s::text[]) as w (wording) where strpos(lower(m.content), w.wording) > 0))
+  and (lower(m.content) in ${whole} or lower(translate(m.content, '\', '')) like ${marks})
 
 -- name: drop_memories
 delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(affected)s)
@@ -61,19 +59,21 @@ delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%
 delete from reme.memory_history h
 where h.workspace_id = %(workspace)s
   and (h.memory_id = any(%(affected)s)
-       or exists (select from unnest(%(escaped)s::text[]) as w (wording)
-                  where strpos(lower(concat(h.before, h.after, to_jsonb(h.reason))), w.wording) > 0))
+       or lower(translate(concat(h.before, h.after, h.reason), '\', '')) like ${marks})
 
--- name: drop_retrievals
+-- name: drop_recalls
 -- The query that found it is likely to name it.
 delete from reme.retrieval r
 where r.workspace_id = %(workspace)s
-  and (exists (select from reme.retrieval_hit h
-               where h.workspace_id = %(workspace)s and h.retrieval_id = r.retrieval_id
-                 and case when h.kind = 'conversation' then h.memory_id = any(%(messages)s)
-                     else h.memory_id = any(%(affected)s) end)
-       or lower(r.query) = any(%(whole)s)
-       or exists (select from unnest(%(distinctive)s::text[]) as w (wording) where strpos(lower(r.query), w.wording) > 0))
+  and exists (select from reme.retrieval_hit h
+              where h.workspace_id = %(workspace)s and h.retrieval_id = r.retrieval_id
+                and case when h.kind = 'conversation' then h.memory_id = any(%(messages)s)
+                    else h.memory_id = any(%(affected)s) end)
+
+-- name: drop_queries
+delete from reme.retrieval r
+where r.workspace_id = %(workspace)s
+  and (lower(r.query) in ${whole} or lower(translate(r.query, '\', '')) like ${marks})
 
 -- name: forget_answers
 -- The raw answer of a model, or the error that quotes it, may say the same in other words.
@@ -86,9 +86,12 @@ where workspace_id = %(workspace)s and source_kind = 'message' and source_id = a
 
 -- name: forget_in_artifacts
 -- What left the window of a conversation holds what was said in it; a summary may say the same in other words.
-update reme.artifact a set content = reme.remove_wordings(a.content, %(said)s), summary = ''
-where a.workspace_id = %(workspace)s
-  and exists (select from unnest(%(said)s::text[]) as w (wording) where strpos(lower(a.content), lower(w.wording)) > 0)
+update reme.artifact a set content = reme.remove_wordings(a.content, %(forms)s), summary = ''
+where a.workspace_id = %(workspace)s and lower(translate(a.content, '\', '')) like ${marks}
+
+-- name: sweep
+update reme.{table} set {column} = reme.remove_wordings({column}, %(forms)s)
+where workspace_id = %(workspace)s and lower(translate({column}::text, '\', '')) like ${marks}
 
 -- name: text_columns
 -- Every column that holds text of a workspace and is no key. Read from the catalog, so that later tables are included.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import stat
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from reme_core.errors import SpoolError
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, sanitise
 from reme_core.store.tool_calls import ToolCallResult
+from reme_core.store.wordings import cut_of
 from reme_core.types import Message, ToolCall
 
 
@@ -228,6 +233,62 @@ def test_erasing_reaches_the_file_the_memory_and_other_processes(tmp_path: Path)
     assert spool.erase("alice") == {"2", "id of another secret"}
     assert texts(spool) == texts(other) == ["a secret of his own"]
     assert b"another secret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("said", ["The door code is hunter2hunter", 'Ann said "Ümit\'s door\\gate\nis open"'])
+def test_words_are_erased_from_all_that_waits(tmp_path: Path, said: str) -> None:
+    path = tmp_path / "x.sqlite3"
+    spool = Spool(path)
+    call = ToolCall(id="1", name="add_memory", arguments=json.dumps({"content": said, "n": 7}))
+    message = Message(role="assistant", tool_calls=[call], reasoning_content=f"So: {said}", metadata={"raw": [said, 1]})
+    calls = [
+        ToolCallResult(tool_name="save", input={"text": {"content": said}}, output="ok"),
+        ToolCallResult(tool_name="save", input={}, output=json.dumps({"stored": said})),
+        ToolCallResult(tool_name="clock", input={}, output="noon"),
+    ]
+    spool.put(Entry("alice", [message, Message(content=said.upper()), Message(content="the rest")], calls))
+    spool.put(Entry("bob", [Message(content=said)]))
+    spool.keep()
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute(
+            "insert into turn values ('bad', 'alice', ?, '[]')", [json.dumps([{"role": "x", "content": said}])]
+        )
+    assert len(spool.entries()) == 2
+    spool.erase_words("alice", cut_of([said]))
+    for found in (spool.entries(), Spool(path).entries()):
+        (first, rest), (clock,) = found[0].messages, found[0].calls
+        assert (first.message_id, first.reasoning_content, first.metadata) == (
+            message.message_id,
+            "So: ",
+            {"raw": ["", 1]},
+        )
+        assert json.loads(first.tool_calls[0].arguments) == {"content": "", "n": 7}
+        assert (rest.content, clock.output) == ("the rest", "noon")
+        assert [m.content for m in found[1].messages] == [said]
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("select count(*) from unreadable").fetchone() == (0,)
+
+
+def test_two_who_erase_at_once_bring_nothing_back(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite3"
+    spool, other = Spool(path), Spool(path)
+    spool.put(Entry("alice", [Message(content=text, message_id=text) for text in ("one", "two", "three")]))
+    spool.keep()
+    other.entries()
+    begun = threading.Event()
+
+    def cut(text: str) -> str:  # the other erases while this one works
+        if not begun.is_set():
+            begun.set()
+            started.append(pool.submit(other.erase, "alice", ["two"]))
+            time.sleep(0.3)
+        return text.replace("one", "")
+
+    started: list[Future[set[str]]] = []
+    with ThreadPoolExecutor() as pool:
+        spool.erase_words("alice", cut)
+        assert started[0].result() == {"two"}
+    assert [m.content for m in Spool(path).entries()[0].messages] == ["three"]
 
 
 def test_any_message_becomes_one_that_can_be_stored() -> None:

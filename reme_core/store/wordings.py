@@ -1,0 +1,99 @@
+r"""Wordings: the words that an erasure removes from other texts, in every form in which they may stand there.
+
+The database and the spool look for the same forms. A tool's arguments are JSON text, which may hold JSON text again,
+and some writers write each letter beyond ASCII as `\u…`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from reme_core.text.terms import terms
+
+# A name in Chinese has up to four characters, which are three bigrams: fewer than five terms may be just a name.
+_DISTINCTIVE_TERMS, _DISTINCTIVE_CJK_TERMS = 3, 5
+_SECRET_LENGTH = 6  # characters of a single word with a digit in it: a number, a password
+
+Cut = Callable[[str], str]
+"""Removes words from a text."""
+
+
+def cut_of(wordings: Collection[str]) -> Cut:
+    """What removes wordings from a text: distinctive ones wherever they stand, others where they are all of it."""
+    whole = {wording.lower() for wording in wordings}
+    patterns = [re.compile(re.escape(form), re.IGNORECASE) for form in forms(wordings)]
+
+    def cut(text: str) -> str:
+        if text.lower() in whole:
+            return ""
+        for pattern in patterns:
+            text = pattern.sub("", text)
+        return text
+
+    return cut
+
+
+def cut_json(value: Any, cut: Cut) -> Any:
+    """A JSON value, in whose texts and names `cut` has removed words."""
+    if isinstance(value, str):
+        return cut(value)
+    if isinstance(value, list):
+        return list(map(partial(cut_json, cut=cut), value))
+    if isinstance(value, dict):
+        return {cut(name): cut_json(item, cut) for name, item in value.items()}
+    return value
+
+
+def as_values(wordings: Collection[str]) -> dict[str, list[str]]:
+    r"""Wordings as values of statements.
+
+    All are compared with whole texts. The `marks` are patterns of LIKE for texts without their backslashes: so they are
+    the same at any depth of JSON, and for a text that Postgres writes as an item of an array.
+
+    >>> as_values(["New York", 'He said "50% off" again'])
+    {'whole': ['New York', 'He said "50% off" again'], 'marks': ['%He said "50\\% off" again%']}
+    """
+    bare = dict.fromkeys(form.replace("\\", "") for form in forms(wordings))
+    marks = [re.sub("([%_])", r"\\\1", mark) for mark in bare]
+    return {"whole": list(wordings), "marks": [f"%{mark}%" for mark in marks]}
+
+
+def forms(wordings: Collection[str]) -> list[str]:
+    r"""All forms of the wordings that are distinctive, the longest first, since one may contain another.
+
+    >>> print(*forms(["Her château is in Nantes, he said"]), sep="; ")
+    Her ch\\u00e2teau is in Nantes, he said; Her ch\u00e2teau is in Nantes, he said; Her château is in Nantes, he said
+    """
+    found = chain.from_iterable(map(_forms, filter(is_distinctive, wordings)))
+    return sorted(dict.fromkeys(found), key=len, reverse=True)
+
+
+def _forms(wording: str) -> list[str]:
+    """A wording as it is, as it reads within JSON, and as it reads within JSON that is a text of other JSON."""
+    within = _escaped([wording])
+    return [wording, *within, *_escaped(within)]
+
+
+def _escaped(texts: Collection[str]) -> list[str]:
+    return [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for text in texts for ascii_only in (False, True)]
+
+
+def is_distinctive(wording: str) -> bool:
+    """Whether a wording is so specific that other texts have it from here: a statement, a number, a password.
+
+    A memory that reads "Berlin" must not remove that word from everything that was ever said about the city.
+
+    >>> [is_distinctive(text) for text in ("Her dog is called Rex", "San Francisco", "get_account_info", "hunter2")]
+    [True, False, False, True]
+    """
+    found = set(terms(wording))
+    words = wording.split()
+    enough = len(words) >= _DISTINCTIVE_TERMS if wording.isascii() else len(found) >= _DISTINCTIVE_CJK_TERMS
+    return (enough and len(found) >= _DISTINCTIVE_TERMS) or any(
+        len(word) >= _SECRET_LENGTH and any(map(str.isdigit, word)) for word in words
+    )
