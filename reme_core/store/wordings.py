@@ -66,8 +66,8 @@ def as_values(wordings: Collection[str]) -> dict[str, list[str]]:
 def forms(wordings: Collection[str]) -> list[str]:
     r"""All forms of the wordings that are distinctive, the longest first, since one may contain another.
 
-    >>> print(*forms(["Her château is in Nantes, he said"]), sep="; ")
-    Her ch\\u00e2teau is in Nantes, he said; Her ch\u00e2teau is in Nantes, he said; Her château is in Nantes, he said
+    >>> print(*forms(["Élise owns a château"]), sep="; ")
+    \\u00c9lise owns a ch\\u00e2teau; \u00c9lise owns a ch\u00e2teau; Élise owns a château
     """
     found = chain.from_iterable(map(_forms, filter(is_distinctive, wordings)))
     return sorted(dict.fromkeys(found), key=len, reverse=True)
@@ -90,10 +90,13 @@ def is_distinctive(wording: str) -> bool:
 
     >>> [is_distinctive(text) for text in ("Her dog is called Rex", "San Francisco", "get_account_info", "hunter2")]
     [True, False, False, True]
+    >>> [is_distinctive(text) for text in ("Élise owns a château", "São Paulo", "欧阳修文", "他每天早上喝黑咖啡")]
+    [True, False, False, True]
     """
     found = set(terms(wording))
     words = wording.split()
-    enough = len(words) >= _DISTINCTIVE_TERMS if wording.isascii() else len(found) >= _DISTINCTIVE_CJK_TERMS
+    # Chinese has no spaces between words, which other scripts beyond ASCII have.
+    enough = len(words) >= _DISTINCTIVE_TERMS or (not wording.isascii() and len(found) >= _DISTINCTIVE_CJK_TERMS)
     return (enough and len(found) >= _DISTINCTIVE_TERMS) or any(
         len(word) >= _SECRET_LENGTH and any(map(str.isdigit, word)) for word in words
     )
