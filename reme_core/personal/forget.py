@@ -5,6 +5,7 @@ A closed memory names these messages in `metadata["forgotten"]`. So they are fou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
@@ -13,7 +14,7 @@ from reme_core.personal.nearby import QUOTED, subject_of
 from reme_core.personal.outcome import Outcome
 from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import condense
-from reme_core.store.change import forgotten_note, kept_from_recall
+from reme_core.store.change import Erase, forgotten_note, kept_from_recall
 from reme_core.store.filters import Filters
 from reme_core.store.messages import said_by_others
 from reme_core.text.commands import Command
@@ -41,6 +42,12 @@ async def memories_to_forget(command: Command, message: Message, state: Personal
             break
     insights = await deps.memories.from_source(state.workspace_id, "memory", list(found))
     return list((found | {insight.memory_id: insight for insight in insights}).values())
+
+
+def erasing(memories: Sequence[Memory], told: Message, user_name: str) -> Erase:
+    """The erasure of memories that a message tells; what other people said stays."""
+    ids = [memory.memory_id for memory in memories]
+    return Erase(ids, subject_of(told, user_name), told.author, told.scope)
 
 
 async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state: PersonalState, deps: Deps) -> None:

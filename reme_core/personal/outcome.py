@@ -15,7 +15,7 @@ from reme_core.types import Memory
 
 @dataclass(slots=True)
 class Outcome:
-    """A change, and the memories that are to be erased after it."""
+    """A change, and the memories that it erases."""
 
     change: Change
     erased: Sequence[Memory] = ()
@@ -34,7 +34,8 @@ async def carry_out(
 ) -> Outcome | None:
     """Decide what shall change, and store it together with the marks that its messages are summarised.
 
-    So a job that dies in the middle or runs twice doubles nothing. `decide` is given the ids of the messages that still
+    What people told to erase is erased in the same transaction. So a job that dies in the middle or runs twice doubles
+    nothing, and loses no command. `decide` is given the ids of the messages that still
     wait, and answers None to leave them to somebody else. When somebody else changed the same workspace meanwhile, it
     is asked again, `attempts` times at most.
 
@@ -60,9 +61,6 @@ async def carry_out(
 
     outcome = await retry_conflicts(attempt, attempts)
     if outcome is not None:
-        if outcome.erased:
-            gone = [memory.memory_id for memory in outcome.erased]
-            await memories.delete(workspace, gone, erase=True, actor=deps.flow)
         add_to_result(state, outcome.change, erased=len(outcome.erased))
     return outcome
 

@@ -18,13 +18,13 @@ import numpy as np
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import keep_from_recall, memories_to_forget
+from reme_core.personal.forget import erasing, keep_from_recall, memories_to_forget
 from reme_core.personal.nearby import QUOTED, nearest, subject_of
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
-from reme_core.store.change import Change, Close, Embedded, forgotten_note
+from reme_core.store.change import Change, Close, Embedded, Erase, forgotten_note
 from reme_core.store.filters import Filters
 from reme_core.text.commands import Command, command_of, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
@@ -173,6 +173,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
     closing = [memory.memory_id for memory in untrue]
     forgotten: dict[str, dict[str, Any]] = {}
     erased: dict[str, Memory] = {}
+    erasures: list[Erase] = []
     for piece in kept:
         message, subject = piece.message, subject_of(piece.message, state.user_name)
         if piece.command is None or not piece.topic:
@@ -186,6 +187,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
         found = await memories_to_forget(piece.command, message, state, deps)
         if piece.command.action == "erase":
             erased |= {m.memory_id: m for m in found}
+            erasures.append(erasing(found, message, state.user_name))
         else:
             forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
     support, repeated, embedded = await _repetitions(state.workspace_id, list(drafts.values()), deps)
@@ -195,6 +197,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
         confirm=list(support),
         support=support,
         annotate={key: note for key, note in forgotten.items() if key not in erased},
+        erase=erasures,
         embedded=embedded,
     )
     outcome = Outcome(change, list(erased.values()))

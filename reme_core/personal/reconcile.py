@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from reme_core.personal.forget import erasing
 from reme_core.personal.nearby import READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
 from reme_core.prompts.transcript import condense
-from reme_core.store.change import Change, Close, forgotten_note
+from reme_core.store.change import Change, Close, Erase, forgotten_note
 from reme_core.text.commands import Command
 from reme_core.text.forgetting import erases, names_topic
 from reme_core.text.ids import stable_id
@@ -50,6 +51,7 @@ class Reconciliation:
     support: dict[str, list[Source]] = field(default_factory=dict)
     annotations: dict[str, dict[str, Any]] = field(default_factory=dict)
     erased: dict[str, Memory] = field(default_factory=dict)
+    erasures: list[Erase] = field(default_factory=list)
 
     def take(self, item: Accepted) -> None:
         """Carry out one operation; a memory is closed once."""
@@ -71,11 +73,12 @@ class Reconciliation:
     def forget(self, command: Command, message: Message, stored: Sequence[Memory]) -> None:
         """Let go of stored memories as a command says, and of what was said before it about its topic."""
         said = [m for m in self.new.values() if m.observed_at and m.observed_at <= message.sent_at]
-        for memory in [*stored, *(m for m in said if names_topic(command.topic, m.content))]:
-            if command.action == "erase":
-                self.erased[memory.memory_id] = memory
-                self.closing.pop(memory.memory_id, None)
-            elif memory.memory_id in self.new:
+        named = [*stored, *(m for m in said if names_topic(command.topic, m.content))]
+        if command.action == "erase":
+            self._erase(named, message)
+            return
+        for memory in named:
+            if memory.memory_id in self.new:
                 memory.status = Status.EXPIRED
                 memory.metadata |= forgotten_note(memory, message.message_id)
             else:
@@ -99,6 +102,7 @@ class Reconciliation:
             confirm=list(self.support),
             support=self.support,
             annotate=self.annotations,
+            erase=self.erasures,
         )
         return Outcome(change, list(self.erased.values()))
 
@@ -132,13 +136,19 @@ class Reconciliation:
     def _end(self, old: Memory, item: Accepted) -> None:
         if item.operation.op == "forget":
             if erases(item.evidence[-1].content):
-                self.erased[old.memory_id] = old
+                self._erase([old], item.evidence[-1])
             else:
                 self._forget(old, item.evidence[-1])
             return
         since, until = self._bounds(item)
         at = next((r.start or r.end for r in (until, since) if r), None) or _time_said(item.evidence)
         self.closing[old.memory_id] = Close(old.memory_id, "expired", None, _not_before(old, at))
+
+    def _erase(self, memories: Sequence[Memory], message: Message) -> None:
+        self.erased |= {memory.memory_id: memory for memory in memories}
+        self.erasures.append(erasing(memories, message, self.user_name))
+        for memory in memories:
+            self.closing.pop(memory.memory_id, None)
 
     def _forget(self, old: Memory, message: Message) -> None:
         self.annotations[old.memory_id] = forgotten_note(old, message.message_id)

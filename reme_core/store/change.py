@@ -27,7 +27,7 @@ from reme_core.models.base import Embedder, Vectors
 from reme_core.store import rows
 from reme_core.store.index import hnsw, postings, writer
 from reme_core.store.sql import load
-from reme_core.types import SCOPES, Kind, Memory, Source
+from reme_core.types import SCOPES, Kind, Memory, Scope, Source
 
 Result = TypeVar("Result")
 Embedded = Mapping[tuple[str, str], Vectors]
@@ -62,6 +62,20 @@ class Close:
     """The end of the time in which it holds in the world; with None, `valid_during` stays as it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Erase:
+    """Erase memories because a person said so; what others say stays, even in the same words."""
+
+    memory_ids: Sequence[str]
+    """Ids of no memory are ignored: somebody else has erased it."""
+    subject: str
+    """Whose memories are the person's, as well as those that are nobody's in particular."""
+    author: str
+    """By what name the person's messages are known; those without a name are the person's, too."""
+    scope: Scope
+    """What is outside of it is said by others."""
+
+
 @dataclass(slots=True)
 class Change:
     """What shall change in one workspace."""
@@ -79,6 +93,8 @@ class Change:
     """Further evidence for stored memories, by their ids; the newest dates a memory that is word for word."""
     annotate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What to add to the metadata of stored memories, by their ids."""
+    erase: Sequence[Erase] = ()
+    """What to erase, after all else."""
     expected_version: int | None = None
     """The `Memories.version` on which the change was decided; if memories changed since then, the change is refused."""
     embedded: Embedded = field(default_factory=dict)
@@ -172,6 +188,8 @@ async def apply(
     conn: AsyncConnection[Any], workspace: str, change: Change, vectors: Vectors, *, model: str
 ) -> writer.IndexState:
     """Carry out a change in the caller's `Database.write_transaction`; returns the state of the index before it.
+
+    What is to be erased is left to the caller (`reme_core.store.erasure.erase_as_told`).
 
     Row n of `vectors` belongs to `change.add[n]`.
 

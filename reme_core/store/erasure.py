@@ -23,18 +23,20 @@ from psycopg import AsyncConnection, sql
 from reme_core.errors import NotFoundError
 from reme_core.postgres.database import Database
 from reme_core.store import change
+from reme_core.store.change import Erase
 from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.messages import rewrite
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.wordings import Cut, as_values, cut_of, forms
-from reme_core.types import Memory, Scope
+from reme_core.types import SCOPES, Memory, Scope
 
 # A subquery on no row is carried out once, where a function would be called for each row.
 _SQL = load(
     "erasure.sql",
     whole="(select lower(wording) from unnest(%(whole)s::text[]) as given (wording))",
     marks="any(array(select lower(mark) from unnest(%(marks)s::text[]) as given (mark)))",
+    of_scope=" and ".join(f"%({name})s::text in ('', m.{name})" for name in SCOPES),
 )
 
 EraseWaiting = Callable[[str, Cut], Awaitable[None]]
@@ -51,12 +53,28 @@ async def erase_memories(
         # Without this error, a wrong id would look like an erasure that was done.
         if missing := [repr(one) for one in dict.fromkeys(memory_ids) if one not in plan.memories]:
             raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
-        plan.messages.update(await _rows(conn, "evidence", workspace, roots=list(plan.roots)))
-        words = plan.statements | plan.situations | set(plan.messages.values())
-        await _carry_out(conn, workspace, plan)
-        # Inside the transaction: if this fails, nothing is erased, and the caller can try again.
-        await erase_waiting(workspace, cut_of(words))
+        await plan.collect_evidence(conn, workspace)
+        await _carry_out_everywhere(conn, workspace, plan, erase_waiting)
     return len(set(memory_ids))
+
+
+async def erase_as_told(
+    conn: AsyncConnection[Any], workspace: str, told: Sequence[Erase], erase_waiting: EraseWaiting
+) -> None:
+    """Erase what people told to, in the caller's transaction, in which no history is written from then on.
+
+    What others say in the same words stays, and no text loses words that others say too.
+    """
+    for erase in told:
+        await _begin(conn, workspace)
+        plan = await ErasurePlan.of(conn, workspace, erase.memory_ids, erase)
+        await plan.collect_evidence(conn, workspace)
+        wordings = plan.statements | plan.situations
+        await plan.collect_messages(conn, workspace, wordings, erase)
+        known = {"affected": list(plan.memories), "messages": list(plan.emptied | plan.cut), **_whose(erase)}
+        words = list(wordings | set(plan.emptied.values()))
+        plan.kept = {word for (word,) in await _rows(conn, "said_by_others", workspace, words=words, **known)}
+        await _carry_out_everywhere(conn, workspace, plan, erase_waiting)
 
 
 async def erase_messages(database: Database, workspace: str, message_ids: Sequence[str]) -> set[str]:
@@ -68,10 +86,9 @@ async def erase_messages(database: Database, workspace: str, message_ids: Sequen
         await _begin(conn, workspace)
         concluded = await _rows(conn, "memories_from_messages", workspace, messages=list(message_ids))
         plan = await ErasurePlan.of(conn, workspace, [row[0] for row in concluded])
-        plan.messages.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
-        named = set(plan.messages)  # before other messages with the same words are added
+        plan.emptied.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
         await _carry_out(conn, workspace, plan)
-    return named
+    return set(plan.emptied)
 
 
 async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
@@ -88,7 +105,7 @@ async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
         said = await (await conn.execute(within.format("m.message_id, m.content", "message"), values)).fetchall()
         rest = await _rows(conn, "memories_from_messages", workspace, messages=[row[0] for row in said])
         # Not `ErasurePlan.of`, which also collects what says the same in other scopes.
-        plan = ErasurePlan({row[0] for row in (*roots, *rest)}, messages=dict(said))
+        plan = ErasurePlan({row[0] for row in (*roots, *rest)}, emptied=dict(said))
         await plan.collect(conn, workspace)
         await _carry_out(conn, workspace, plan)
     return len(plan.memories)
@@ -109,14 +126,22 @@ class ErasurePlan:
     """The roots and all memories that were concluded from them: document number and memory, by id."""
     statements: set[str] = field(default_factory=set)
     situations: set[str] = field(default_factory=set)
-    messages: dict[str, str] = field(default_factory=dict)
-    """The words of each message to change, by its id."""
+    emptied: dict[str, str] = field(default_factory=dict)
+    """The words of each message to empty, by its id: it was named, or is evidence."""
+    cut: dict[str, str] = field(default_factory=dict)
+    """The words of each other message that says the same, by its id: it loses the wordings alone."""
     kept: set[str] = field(default_factory=set)
+    """Words of the person who told to erase that others say, too: they stay in all texts but the person's own."""
 
     @classmethod
-    async def of(cls, conn: AsyncConnection[Any], workspace: str, memory_ids: Collection[str]) -> ErasurePlan:
-        """Collect the memories that were concluded from the given ones or say the same, until no more are found."""
-        plan = cls(set(memory_ids))
+    async def of(
+        cls, conn: AsyncConnection[Any], workspace: str, memory_ids: Collection[str], told: Erase | None = None
+    ) -> ErasurePlan:
+        """Collect the memories that were concluded from the given ones or say the same, until no more are found.
+
+        If a person told to erase them, those that say the same are the person's alone.
+        """
+        plan, whose = cls(set(memory_ids)), _whose(told)
         saying = plan.roots
         while saying:
             plan.roots |= saying
@@ -127,7 +152,7 @@ class ErasurePlan:
                 # A situation of one word may be the name of a tool, which other memories use.
                 elif len(wording.split()) > 1 or not wording.isascii():
                     plan.situations.add(wording)
-            said = {"affected": list(plan.memories), **as_values(plan.statements)}
+            said = {"affected": list(plan.memories), **as_values(plan.statements), **whose}
             found = await _rows(conn, "memories_saying", workspace, **said)
             saying = {row[0] for row in found}
         return plan
@@ -141,24 +166,41 @@ class ErasurePlan:
             )
             self.memories[memory_id] = (number, memory)
 
-    async def collect_messages(self, conn: AsyncConnection[Any], workspace: str, wordings: Collection[str]) -> None:
-        """Collect the messages that say one of some wordings, alone or among other things."""
+    async def collect_evidence(self, conn: AsyncConnection[Any], workspace: str) -> None:
+        """Collect the messages that the roots rest on."""
+        self.emptied.update(await _rows(conn, "evidence", workspace, roots=list(self.roots)))
+
+    async def collect_messages(
+        self, conn: AsyncConnection[Any], workspace: str, wordings: Collection[str], told: Erase | None = None
+    ) -> None:
+        """Collect the messages that say one of some wordings: those of the person who told to erase, or everybody's."""
         if wordings:
-            said = {"messages": list(self.messages), **as_values(wordings)}
-            self.messages.update(await _rows(conn, "messages_saying", workspace, **said))
+            said = {"messages": list(self.emptied), **as_values(wordings), **_whose(told)}
+            self.cut.update(await _rows(conn, "messages_saying", workspace, **said))
+
+
+def _whose(told: Erase | None) -> dict[str, str | None]:
+    """What is a person's, as values of statements; without a person, all is."""
+    scope = dict.fromkeys(SCOPES, "") | (told.scope if told else {})
+    return {"subject": told and told.subject, "author": told and told.author, **scope}
+
+
+async def _carry_out_everywhere(
+    conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan, erase_waiting: EraseWaiting
+) -> None:
+    words = (plan.statements | plan.situations | set(plan.emptied.values())) - plan.kept
+    await _carry_out(conn, workspace, plan)
+    # Inside the transaction: if this fails, nothing is erased, and the caller can try again.
+    await erase_waiting(workspace, cut_of(words))
 
 
 async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> None:
     wordings = plan.statements | plan.situations
     swept = wordings - plan.kept
-    words = swept | set(plan.messages.values()) - plan.kept
-    evidence = set(plan.messages)
+    words = swept | set(plan.emptied.values()) - plan.kept
     await plan.collect_messages(conn, workspace, swept)
-    # Evidence is emptied; another message, even with the same words, loses the wording alone.
     cut = cut_of(wordings)
-    rewritten = {
-        message_id: "" if message_id in evidence else cut(content) for message_id, content in plan.messages.items()
-    }
+    rewritten = {message_id: cut(content) for message_id, content in plan.cut.items()} | dict.fromkeys(plan.emptied, "")
     blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
     numbers = [number for number, _ in plan.memories.values()]
     await rewrite(conn, workspace, rewritten, without_trace=True)

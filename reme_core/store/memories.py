@@ -17,7 +17,7 @@ from reme_core.postgres.database import Database
 from reme_core.store import change as changes
 from reme_core.store import rows
 from reme_core.store.change import Change, Close
-from reme_core.store.erasure import EraseWaiting, erase_memories
+from reme_core.store.erasure import EraseWaiting, erase_as_told, erase_memories
 from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw, postings, writer
 from reme_core.store.index.embedders import WorkspaceModels, unit_vectors
@@ -124,18 +124,24 @@ class Memories:
         return stored
 
     async def apply(self, workspace: str, change: Change, *, actor: str = "", reason: str = "") -> None:
-        """Apply a change in one transaction. New memories are embedded before it.
+        """Apply a change in one transaction, with what it erases. New memories are embedded before it.
 
         Raises:
             InputError: A memory cannot be stored as it is.
             ConflictError: The stored memories or messages are not as the change expects; nothing was changed.
         """
         change = replace(change, add=redact(change.add, self._database.settings.redact))
+
+        async def work(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
+            state = await changes.apply(conn, workspace, change, vectors, model=model)
+            await erase_as_told(conn, workspace, change.erase, self._on_erase)
+            return state
+
         await self._write(
             workspace,
             change.add,
             lambda embedder: changes.vectors_of(change.add, embedder, change.embedded),
-            lambda conn, vectors, model: changes.apply(conn, workspace, change, vectors, model=model),
+            work,
             actor=actor,
             reason=reason,
         )
@@ -295,11 +301,13 @@ class Memories:
         Recall finds them no more. If a memory is a message word for word, recall does not find that message either,
         until the memory is restored.
 
-        Erasing leaves no trace of their texts. It also erases the memories that were concluded from them, and the words
-        of the messages that are their evidence; see `reme_core.store.erasure`.
+        Erasing leaves no trace of their texts, whoever said them. It also erases the memories that were concluded from
+        them, and the words of the messages that are their evidence; see `reme_core.store.erasure`. Only what names
+        something stays as it is: ids, and the keys and namespaces of items.
 
         Returns:
-            How many were deleted or erased. Ids of no memory, or of one that is deleted already, are ignored.
+            How many were deleted or erased. Ids of no memory (without `erase`), or of one that is deleted already, are
+            ignored.
 
         Raises:
             NotFoundError: `erase` is set and a memory does not exist; nothing was erased.

@@ -10,11 +10,12 @@ import pytest
 from pydantic import SecretStr
 
 from reme_core.engine import Engine
-from reme_core.errors import ConflictError, InputError
+from reme_core.errors import ConflictError, InputError, SpoolError
 from reme_core.flows.build import build
 from reme_core.flows.execute import run
 from reme_core.prompts import note_text
 from reme_core.settings import EmbeddingSettings, Settings
+from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.types import Memory, Message, Source, Status
@@ -292,6 +293,77 @@ async def test_what_somebody_asks_to_delete_is_erased(reme: Engine) -> None:
         "w", "select content from reme.message where content like '%%21 on the 14th%%'", {}
     )
     assert left == []
+
+
+@pytest.mark.parametrize("known_by", ["author", "user_id", "both"])
+async def test_nobody_erases_what_others_said_in_the_same_words(reme: Engine, known_by: str) -> None:
+    said, asked = "I live in Berlin with two dogs.", "Please delete my two dogs from your memory."
+    for person, content in (("Bob", said), ("Ann", said), ("Ann", asked)):
+        author = "" if known_by == "user_id" else person
+        scope = {} if known_by == "author" else {"user_id": person.lower()}
+        told = [Message(content=content, author=author)]
+        told += [Message(role="assistant", content=f"You said: {content}")] if content == said else []
+        await reme.record("w", told, session_id=f"{person} {content}", **scope)
+        await reme.summarise("w")
+        await Artifacts(reme.database, 0).put(
+            "w", f"{person} {content}", [Artifact(person, "turns", person, content, "?")]
+        )
+    [left] = [m for m in await everything(reme) if m.status == Status.ACTIVE]
+    assert (left.subject == "Bob" or left.user_id == "bob") and left.sources[0].quote == said
+    assert len(await reme.memories.history("w", left.memory_id)) == 1
+    assert [m.content for m in await reme.messages("w", f"Bob {said}")] == [said, f"You said: {said}"]
+    assert (await reme.working.read("w", "Bob")).text == said
+    assert [m.content for m in await reme.messages("w", f"Ann {said}") if m.role == "user"] == []
+
+
+async def test_an_erasure_takes_all_that_one_person_alone_said(reme: Engine) -> None:
+    said, asked = "I live in Berlin with two dogs.", "Please delete my two dogs from your memory."
+    told = [Message(content=said, author="Ann"), Message(role="assistant", content=f"You said: {said} Fine.")]
+    await reme.record("w", [*told, Message(content=f"As I said: {said} Yes!", author="Bob")], session_id="s")
+    await reme.summarise("w")
+    await reme.record("w", [Message(content=asked, author="Ann")], session_id="t")
+    await reme.summarise("w")
+    assert [m.content for m in await reme.messages("w", "s")] == [f"You said: {said} Fine.", f"As I said: {said} Yes!"]
+    await reme.record("v", told, session_id="s")
+    await reme.summarise("v")
+    await reme.record("v", [Message(content=asked, author="Ann")], session_id="t")
+    await reme.summarise("v")
+    assert [m.content for m in await reme.messages("v", "s")] == ["You said:  Fine."]
+
+
+async def test_a_command_to_erase_is_not_lost_when_its_erasure_fails(
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await summarise(reme, turn("my boyfriend Jordan turns 21 on the 14th"), turn("Jordan is allergic to nuts"))
+
+    async def fail(*_: Any) -> None:
+        raise SpoolError("the disk is full")
+
+    asked = turn("please delete what I said about Jordan", "2024-06-01")
+    with monkeypatch.context() as patch:
+        patch.setattr(reme.memories, "_on_erase", fail)
+        with pytest.raises(SpoolError):
+            await summarise(reme, asked)
+    assert len(await everything(reme)) == 2
+    await summarise(reme, asked)
+    assert await everything(reme) == []
+
+
+async def test_an_erasure_goes_on_where_somebody_else_has_erased_meanwhile(
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await summarise(reme, turn("my boyfriend Jordan turns 21 on the 14th"), turn("Jordan is allergic to nuts"))
+    first = (await everything(reme))[0]
+    apply = reme.memories.apply
+
+    async def apply_late(workspace: str, change: Change, **told: str) -> None:
+        if change.erase and await reme.memories.list(workspace, Filters(ids=[first.memory_id], status=None)):
+            await reme.memories.delete(workspace, first.memory_id, erase=True)
+        await apply(workspace, change, **told)
+
+    monkeypatch.setattr(reme.memories, "apply", apply_late)
+    await summarise(reme, turn("please delete what I said about Jordan", "2024-06-01"))
+    assert await everything(reme) == []
 
 
 async def test_what_is_said_to_end_ends(reme: Engine) -> None:

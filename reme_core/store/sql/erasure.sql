@@ -30,6 +30,7 @@ select m.memory_id
 from reme.memory m
 where m.workspace_id = %(workspace)s and not m.memory_id = any(%(affected)s)
   and (lower(m.content) in ${whole} or lower(translate(m.content, '\', '')) like ${marks})
+  and (%(subject)s::text is null or (m.subject in (%(subject)s, '') and ${of_scope}))
 
 -- name: evidence
 select distinct m.message_id, m.content
@@ -51,6 +52,21 @@ select m.message_id, m.content
 from reme.message m
 where m.workspace_id = %(workspace)s and not m.message_id = any(%(messages)s)
   and (lower(m.content) in ${whole} or lower(translate(m.content, '\', '')) like ${marks})
+  and (%(author)s::text is null or (m.role = 'user' and m.author in (%(author)s, '') and ${of_scope}))
+
+-- name: said_by_others
+-- Which of these words stand in what others say, as a message or as a memory.
+select word
+from reme.memory m
+join unnest(%(words)s::text[]) as given (word) on strpos(lower(m.content), lower(word)) > 0
+where m.workspace_id = %(workspace)s and not m.memory_id = any(%(affected)s)
+  and not (m.subject in (%(subject)s, '') and ${of_scope})
+union
+select word
+from reme.message m
+join unnest(%(words)s::text[]) as given (word) on strpos(lower(m.content), lower(word)) > 0
+where m.workspace_id = %(workspace)s and m.role = 'user' and not m.message_id = any(%(messages)s)
+  and not (m.author in (%(author)s, '') and ${of_scope})
 
 -- name: drop_memories
 delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(affected)s)
