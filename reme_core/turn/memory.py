@@ -332,11 +332,10 @@ class TurnMemory(Closing):
         await self.reme.connection.portal.run(self._clear())
 
     async def _clear(self) -> None:
-        named = names_in(self.scope)
-        await (self._outbox.flush() if named else self._outbox.drop(self.workspace_id))
+        await self._outbox.settle()
         self._notes.clear()
         with contextlib.suppress(NotFoundError):  # nothing was recorded yet
-            await (await self._connection.engine()).workspaces.clear(self.workspace_id, **named)
+            await (await self._connection.engine()).workspaces.clear(self.workspace_id, **names_in(self.scope))
 
     def take_usage(self) -> Usage:
         """The usage of chat models for this memory since the last call of this method."""

@@ -150,11 +150,11 @@ class Outbox:
                 return
             await asyncio.wait([self._under_way])  # it may have begun before the last entry, so look again
 
-    async def drop(self, workspace: str) -> None:
-        """Erase what waits for a workspace."""
+    async def settle(self) -> None:
+        """Wait for what is being delivered; from then on the engine erases what waits together with what is stored."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
-        await asyncio.to_thread(self._spool.erase, workspace)
+        (await self._connection.engine()).spools.add(self._spool)
 
     async def aclose(self, patience: float) -> None:
         """Wait for running tasks, and try once more to deliver all entries; the others stay in the spool."""
