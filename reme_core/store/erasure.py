@@ -14,7 +14,7 @@ To remove the bytes as well, run `VACUUM (FULL)` and let the backups expire.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,7 +94,8 @@ async def erase_messages(database: Database, workspace: str, message_ids: Sequen
 async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
     """Erase the memories and messages of a scope, and what was concluded from them; returns how many memories.
 
-    Memories and messages of other scopes stay, even with the same words.
+    Memories and messages of other scopes stay, even with the same words, and so do logs and artifacts of conversations
+    in which this scope has said nothing. Of its own conversations the logged recalls are dropped.
     """
     filters = Filters(status=None, **scope)
     values = {"workspace": workspace, **filters.parameters()}
@@ -102,10 +103,15 @@ async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
     async with database.write_transaction(workspace) as conn:
         await _begin(conn, workspace)
         roots = await (await conn.execute(within.format("m.memory_id", "memory"), values)).fetchall()
-        said = await (await conn.execute(within.format("m.message_id, m.content", "message"), values)).fetchall()
+        said = await (
+            await conn.execute(within.format("m.message_id, m.content, m.session_id", "message"), values)
+        ).fetchall()
         rest = await _rows(conn, "memories_from_messages", workspace, messages=[row[0] for row in said])
         # Not `ErasurePlan.of`, which also collects what says the same in other scopes.
-        plan = ErasurePlan({row[0] for row in (*roots, *rest)}, emptied=dict(said))
+        plan = ErasurePlan({row[0] for row in (*roots, *rest)}, emptied={row[0]: row[1] for row in said})
+        plan.by_session = {}
+        for _, content, session in said:
+            plan.by_session.setdefault(session, set()).add(content)
         await plan.collect(conn, workspace)
         await _carry_out(conn, workspace, plan)
     return len(plan.memories)
@@ -132,6 +138,8 @@ class ErasurePlan:
     """The words of each other message that says the same, by its id: it loses the wordings alone."""
     kept: set[str] = field(default_factory=set)
     """Words of the person who told to erase that others say, too: they stay in all texts but the person's own."""
+    by_session: dict[str, set[str]] | None = None
+    """For the erasure of a scope, what it said in each conversation: logs and artifacts of others then stay."""
 
     @classmethod
     async def of(
@@ -211,12 +219,24 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     values = {"workspace": workspace, "affected": list(plan.memories), "messages": blank, **as_values(swept)}
     for statement in ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_quotes"):
         await conn.execute(_SQL[statement], values)
-    for statement in ("drop_queries", "forget_in_artifacts"):
-        await conn.execute(_SQL[statement], {"workspace": workspace, "forms": forms(words), **as_values(words)})
+    if plan.by_session is None:
+        await conn.execute(_SQL["drop_queries"], values | as_values(words))
+        await _forget_in_artifacts(conn, workspace, {None: words})
+    else:
+        sessions = [session for session in plan.by_session if session]
+        await conn.execute(_SQL["drop_queries_of_sessions"], values | as_values(words) | {"sessions": sessions})
+        await _forget_in_artifacts(conn, workspace, plan.by_session)
     await _sweep(conn, workspace, swept)
     # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased now.
     ((moment,),) = await (await conn.execute(_SQL["moment"])).fetchall()
     await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
+
+
+async def _forget_in_artifacts(conn: AsyncConnection[Any], workspace: str, said: Mapping[Any, Collection[str]]) -> None:
+    """Remove what was said in each session from the session's artifacts; with the session None, from all artifacts."""
+    values = [{"session": name, "forms": forms(words), **as_values(words)} for name, words in said.items()]
+    named = [{"workspace": workspace, **row} for row in values if row["forms"]]
+    await conn.cursor().executemany(_SQL["forget_in_artifacts"], named)
 
 
 async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Collection[str]) -> None:

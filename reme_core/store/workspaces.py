@@ -216,7 +216,8 @@ class Workspaces:
         """Remove a workspace with all that belongs to it, including logs, history, and turns that wait to be recorded.
 
         With a `user_id`, `agent_id` or `run_id`, only the memories and messages of this scope are erased, and what was
-        concluded from them. What others said stays, even in the same words.
+        concluded from them. What others said stays, even in the same words. Of the conversations in which this scope
+        spoke, artifacts lose its words, and the log its recalls.
 
         Returns:
             How many memories were removed, closed ones included.

@@ -11,6 +11,7 @@ from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
+from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.filters import Filters
 from reme_core.turn import MemoryTools, Turn, TurnMemory
 from reme_core.types import Kind, Memory, Message, Scope, Scoped, Source
@@ -110,6 +111,27 @@ async def test_one_persons_memory_can_be_erased_and_nobody_elses_goes(reme: Engi
     for empty in ({"user_id": ""}, {"user_id": "", "run_id": "r1"}):  # left out, it would mean everybody's
         with pytest.raises(InputError, match="nothing was erased: user_id is empty"):
             await reme.workspaces.clear("team", **empty)
+
+
+async def test_artifacts_and_logs_of_other_conversations_stay(reme: Engine) -> None:
+    said = "Please summarise the quarterly report for the board."
+    for session, scope in (("a", ANN), ("b", BOB)):
+        await reme.record("team", Message(content=said), session_id=session, **scope)
+        left = Artifact(session, "turns", session, f"user: {said} It is late.", "They asked for the report.")
+        await Artifacts(reme.database, 0).put("team", session, [left])
+        for query in (said, f"{said} Now!", "Who asked?"):
+            await reme.recall("team", query, kind="rule", current_session=session)
+    await reme.recall("team", said, kind="rule")
+    await reme.log_writer.flush()
+    await reme.workspaces.clear("team", **ANN)
+    assert [(await reme.working.read("team", name)).text for name in ("a", "b")] == [
+        "user:  It is late.",
+        f"user: {said} It is late.",
+    ]
+    summaries = await reme.database.fetch("team", "select artifact_id, summary from reme.artifact")
+    assert dict(summaries) == {"a": "", "b": "They asked for the report."}
+    asked = await reme.database.fetch("team", "select session_id, count(*) from reme.retrieval group by 1")
+    assert asked == [("b", 3)]
 
 
 async def test_a_turn_clears_its_scope_alone_with_what_waits(settings: Settings) -> None:

@@ -100,10 +100,17 @@ where workspace_id = %(workspace)s and (raw <> '' or error <> '')
 update reme.memory_source set quote = ''
 where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s) and quote <> ''
 
+-- name: drop_queries_of_sessions
+-- What one conversation asked is in the log under its name. Of recalls without a conversation nobody knows who asked.
+delete from reme.retrieval r
+where r.workspace_id = %(workspace)s
+  and (r.session_id in (select unnest(%(sessions)s::text[])) or (r.session_id = '' and lower(r.query) in ${whole}))
+
 -- name: forget_in_artifacts
 -- What left the window of a conversation holds what was said in it; a summary may say the same in other words.
 update reme.artifact a set content = reme.remove_wordings(a.content, %(forms)s), summary = ''
-where a.workspace_id = %(workspace)s and lower(translate(a.content, '\', '')) like ${marks}
+where a.workspace_id = %(workspace)s and (%(session)s::text is null or a.session_id = %(session)s)
+  and lower(translate(a.content, '\', '')) like ${marks}
 
 -- name: sweep
 update reme.{table} set {column} = reme.remove_wordings({column}, %(forms)s)
