@@ -134,7 +134,7 @@ async def test_others_notice_the_move_and_write_with_the_new_model(
         await words.workspaces.reembed("w", embedder(with_model("others")))
         assert (await elsewhere._workspace_models.embedder("w")).name == "words"
         await elsewhere.memories.add("w", "Added by one who did not know.")
-        elsewhere._workspace_models._known["w"] = (float("inf"), (await words._workspace_models.of("w")))
+        elsewhere._workspace_models._known._kept["w"] = (float("inf"), (await words._workspace_models.of("w")))
     async with Engine(with_model("words")) as elsewhere:
         await elsewhere._workspace_models.of("w")
         await words.workspaces.reembed("w", embedder(with_model("words")))
@@ -158,7 +158,7 @@ async def test_embeddings_of_the_old_model_are_refused_after_the_move(
     await words.memories.add("w", "one with the old model", embeddings=vector)
     model = await words._workspace_models.of("w")
     await words.workspaces.reembed("w", embedder(with_model("others")))
-    words._workspace_models._known["w"] = (float("inf"), model)
+    words._workspace_models._known._kept["w"] = (float("inf"), model)
     with pytest.raises(EmbeddingModelError, match="moved from 'words' to 'others' meanwhile"):
         await words.memories.add("w", "two", embeddings=vector)
     assert len(await words.memories.list("w")) == 1

@@ -10,7 +10,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import takewhile
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from reme_core.store.index import hnsw
 from reme_core.store.sql import load
 
 Result = TypeVar("Result")
+Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,27 @@ class WorkspaceModel:
     """The width of the stored vectors; None if there are none yet."""
 
 
+class _Remembered(Generic[Value]):
+    """What was looked up of workspaces in the last half minute."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[float, Value]] = {}  # with the end of its time, and what ends first stands first
+
+    def get(self, workspace: str) -> Value | None:
+        until, value = self._kept.get(workspace, (0.0, None))
+        return value if time.monotonic() < until else None
+
+    def put(self, workspace: str, value: Value) -> None:
+        now = time.monotonic()
+        self.forget(workspace)
+        for name in list(takewhile(lambda name: self._kept[name][0] <= now, self._kept)):
+            self.forget(name)
+        self._kept[workspace] = (now + _REMEMBERED_SECONDS, value)
+
+    def forget(self, workspace: str) -> None:
+        self._kept.pop(workspace, None)
+
+
 class WorkspaceModels:
     """Looks up the model of each workspace, and remembers it for half a minute."""
 
@@ -53,9 +76,8 @@ class WorkspaceModels:
         self._settings = settings
         self._on_call = on_call
         self._embedders: dict[str, Embedder] = {}
-        # By workspace: until when it may be used, on the monotonic clock, and what was looked up.
-        self._known: dict[str, tuple[float, WorkspaceModel]] = {}
-        self._authors: dict[str, tuple[float, tuple[str, ...]]] = {}
+        self._known = _Remembered[WorkspaceModel]()
+        self._authors = _Remembered[tuple[str, ...]]()
         self.default = default
 
     async def of(self, workspace: str) -> WorkspaceModel:
@@ -64,24 +86,22 @@ class WorkspaceModels:
         Raises:
             EmbeddingModelError: The workspace's model is not the configured one and cannot be reached from here.
         """
-        until, known = self._known.get(workspace, (0.0, None))
-        if known is not None and time.monotonic() < until:
+        if (known := self._known.get(workspace)) is not None:
             return known
         rows = await self._database.fetch(workspace, _SQL["workspace_model"], {"workspace": workspace})
         name, is_indexed, dimensions, documents = rows[0] if rows else (None, False, None, 0)
         ef_search = hnsw.ef_search(documents) if is_indexed else 0
         model = WorkspaceModel(self._embedder_named(workspace, name), ef_search, dimensions)
-        self._known[workspace] = (time.monotonic() + _REMEMBERED_SECONDS, model)
+        self._known.put(workspace, model)
         return model
 
     async def authors(self, workspace: str) -> Sequence[str]:
         """The authors of the workspace's messages: the first twenty names in alphabetical order."""
-        until, authors = self._authors.get(workspace, (0.0, ()))
-        if time.monotonic() < until:
+        if (authors := self._authors.get(workspace)) is not None:
             return authors
         rows = await self._database.fetch(workspace, _SQL["authors"], {"workspace": workspace})
         names = tuple(row[0] for row in rows)
-        self._authors[workspace] = (time.monotonic() + _REMEMBERED_SECONDS, names)
+        self._authors.put(workspace, names)
         return names
 
     async def embedder(self, workspace: str) -> Embedder:
@@ -103,8 +123,8 @@ class WorkspaceModels:
 
     def forget(self, workspace: str) -> None:
         """Look the workspace up again at its next use, since it was cleared, moved or indexed."""
-        self._known.pop(workspace, None)
-        self._authors.pop(workspace, None)
+        self._known.forget(workspace)
+        self._authors.forget(workspace)
 
     def _embedder_named(self, workspace: str, name: str | None) -> Embedder:
         if name is None or name == self.default.name:
