@@ -170,9 +170,7 @@ class RecordIn(_ToStore):
     """What was said. A message whose id is stored already is skipped, unless it was edited."""
 
     messages: list[SaidIn] = Field(min_length=1, max_length=10_000)
-    wait: bool = Field(
-        False, strict=True, description="Answer only once they can be found by meaning, too, or could not be."
-    )
+    wait: bool = Field(False, strict=True, description="Answer when their vectors are there, or could not be made.")
 
 
 class Recorded(BaseModel):
