@@ -28,7 +28,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.messages import rewrite
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
-from reme_core.store.wordings import Cut, as_values, cut_of, forms
+from reme_core.store.wordings import Cut, as_values, cut_of
 from reme_core.types import SCOPES, Memory, Scope
 
 # A subquery on no row is carried out once, where a function would be called for each row.
@@ -224,7 +224,7 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
         await _forget_in_artifacts(conn, workspace, {None: words})
     else:
         sessions = [session for session in plan.by_session if session]
-        await conn.execute(_SQL["drop_queries_of_sessions"], values | as_values(words) | {"sessions": sessions})
+        await conn.execute(_SQL["drop_queries_of_sessions"], values | {"whole": list(words), "sessions": sessions})
         await _forget_in_artifacts(conn, workspace, plan.by_session)
     await _sweep(conn, workspace, swept)
     # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased now.
@@ -234,14 +234,13 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
 
 async def _forget_in_artifacts(conn: AsyncConnection[Any], workspace: str, said: Mapping[Any, Collection[str]]) -> None:
     """Remove what was said in each session from the session's artifacts; with the session None, from all artifacts."""
-    values = [{"session": name, "forms": forms(words), **as_values(words)} for name, words in said.items()]
-    named = [{"workspace": workspace, **row} for row in values if row["forms"]]
-    await conn.cursor().executemany(_SQL["forget_in_artifacts"], named)
+    values = [{"workspace": workspace, "session": name, **as_values(words)} for name, words in said.items()]
+    await conn.cursor().executemany(_SQL["forget_in_artifacts"], [row for row in values if row["forms"]])
 
 
 async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Collection[str]) -> None:
     """Remove wordings from every column that holds text of the workspace."""
-    values = {"workspace": workspace, "forms": forms(wordings), **as_values(wordings)}
+    values = {"workspace": workspace, **as_values(wordings)}
     if not values["forms"]:
         return
     for table, column in await _rows(conn, "text_columns", workspace):

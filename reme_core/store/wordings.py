@@ -52,15 +52,17 @@ def cut_json(value: Any, cut: Cut) -> Any:
 def as_values(wordings: Collection[str]) -> dict[str, list[str]]:
     r"""Wordings as values of statements.
 
-    All are compared with whole texts. The `marks` are patterns of LIKE for texts without their backslashes: so they are
-    the same at any depth of JSON, and for a text that Postgres writes as an item of an array.
+    All are compared with whole texts (`whole`), and the `forms` are removed from others. The `marks` are patterns of
+    LIKE for texts without their backslashes: so they are the same at any depth of JSON, and for a text that Postgres
+    writes as an item of an array.
 
-    >>> as_values(["New York", 'He said "50% off" again'])
-    {'whole': ['New York', 'He said "50% off" again'], 'marks': ['%He said "50\\% off" again%']}
+    >>> as_values(["Rome", "He got 50% off"])
+    {'whole': ['Rome', 'He got 50% off'], 'forms': ['He got 50% off'], 'marks': ['%He got 50\\% off%']}
     """
-    bare = dict.fromkeys(form.replace("\\", "") for form in forms(wordings))
+    found = forms(wordings)
+    bare = dict.fromkeys(form.replace("\\", "") for form in found)
     marks = [re.sub("([%_])", r"\\\1", mark) for mark in bare]
-    return {"whole": list(wordings), "marks": [f"%{mark}%" for mark in marks]}
+    return {"whole": list(wordings), "forms": found, "marks": [f"%{mark}%" for mark in marks]}
 
 
 def forms(wordings: Collection[str]) -> list[str]:
