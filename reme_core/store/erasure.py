@@ -8,6 +8,8 @@ a memory does more:
 - It removes the memory's wordings, present and past, from every other text of the workspace. Inside other texts only
   distinctive wordings are removed (see `wordings.is_distinctive`).
 
+If a person told to erase it, all this concerns what the person said, and words that nobody else said.
+
 Postgres keeps old versions of changed rows until the next vacuum, and keeps its write-ahead log and backups for longer.
 To remove the bytes as well, run `VACUUM (FULL)` and let the backups expire.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from psycopg import AsyncConnection, sql
 
@@ -68,7 +70,7 @@ async def erase_as_told(
     for erase in told:
         await _begin(conn, workspace)
         plan = await ErasurePlan.of(conn, workspace, erase.memory_ids, erase)
-        await plan.collect_evidence(conn, workspace)
+        await plan.collect_evidence(conn, workspace, erase)
         wordings = plan.statements | plan.situations
         await plan.collect_messages(conn, workspace, wordings, erase)
         known = {"affected": list(plan.memories), "messages": list(plan.emptied | plan.cut), **_whose(erase)}
@@ -174,9 +176,9 @@ class ErasurePlan:
             )
             self.memories[memory_id] = (number, memory)
 
-    async def collect_evidence(self, conn: AsyncConnection[Any], workspace: str) -> None:
-        """Collect the messages that the roots rest on."""
-        self.emptied.update(await _rows(conn, "evidence", workspace, roots=list(self.roots)))
+    async def collect_evidence(self, conn: AsyncConnection[Any], workspace: str, told: Erase | None = None) -> None:
+        """Collect the messages that the roots rest on; none of another person than the one who told to erase."""
+        self.emptied.update(await _rows(conn, "evidence", workspace, roots=list(self.roots), **_whose(told)))
 
     async def collect_messages(
         self, conn: AsyncConnection[Any], workspace: str, wordings: Collection[str], told: Erase | None = None
@@ -189,8 +191,10 @@ class ErasurePlan:
 
 def _whose(told: Erase | None) -> dict[str, str | None]:
     """What is a person's, as values of statements; without a person, all is."""
-    scope = dict.fromkeys(SCOPES, "") | (told.scope if told else {})
-    return {"subject": told and told.subject, "author": told and told.author, **scope}
+    if told is None:
+        return dict.fromkeys(("subject", "author", *SCOPES))
+    scope = dict.fromkeys(SCOPES, "") | cast(dict[str, str], told.scope)
+    return {"subject": told.subject, "author": told.author, **scope}
 
 
 async def _carry_out_everywhere(

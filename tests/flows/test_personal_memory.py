@@ -18,7 +18,7 @@ from reme_core.settings import EmbeddingSettings, Settings
 from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.types import Memory, Message, Source, Status
+from reme_core.types import Memory, Message, Scope, Source, Status
 from tests.flows.conftest import deps_of
 from tests.flows.personal_turns import everything, summarise, turn
 from tests.loopback import Loopback
@@ -300,7 +300,7 @@ async def test_nobody_erases_what_others_said_in_the_same_words(reme: Engine, kn
     said, asked = "I live in Berlin with two dogs.", "Please delete my two dogs from your memory."
     for person, content in (("Bob", said), ("Ann", said), ("Ann", asked)):
         author = "" if known_by == "user_id" else person
-        scope = {} if known_by == "author" else {"user_id": person.lower()}
+        scope: Scope = {} if known_by == "author" else {"user_id": person.lower()}
         told = [Message(content=content, author=author)]
         told += [Message(role="assistant", content=f"You said: {content}")] if content == said else []
         await reme.record("w", told, session_id=f"{person} {content}", **scope)
@@ -329,6 +329,16 @@ async def test_an_erasure_takes_all_that_one_person_alone_said(reme: Engine) -> 
     await reme.record("v", [Message(content=asked, author="Ann")], session_id="t")
     await reme.summarise("v")
     assert [m.content for m in await reme.messages("v", "s")] == ["You said:  Fine."]
+
+
+async def test_what_others_said_stays_though_a_memory_rests_on_it(reme: Engine) -> None:
+    told = [("a", "Ann", "I have two dogs."), ("b", "Bob", "Ann has dogs, and I have a canoe.")]
+    await reme.record("w", [Message(message_id=i, content=text, author=who) for i, who, text in told], session_id="s")
+    rests_on = [Source(kind="message", id=i) for i, *_ in told]
+    await reme.memories.add("w", Memory(kind="observation", subject="Ann", content="Has two dogs", sources=rests_on))
+    await reme.record("w", [Message(content="Please delete my dogs from your memory.", author="Ann")], session_id="t")
+    await reme.summarise("w")
+    assert [m.content for m in await reme.messages("w", "s")] == ["Ann has dogs, and I have a canoe."]
 
 
 async def test_a_command_to_erase_is_not_lost_when_its_erasure_fails(

@@ -38,6 +38,7 @@ from reme.memory_source s
 join reme.message m on m.workspace_id = s.workspace_id and m.message_id = s.source_id
 where s.workspace_id = %(workspace)s and s.source_kind = 'message' and s.memory_id = any(%(roots)s)
   and m.erased_at is null
+  and (%(author)s::text is null or m.role <> 'user' or (m.author in (%(author)s, '') and ${of_scope}))
 
 -- name: memories_from_messages
 select distinct memory_id from reme.memory_source
