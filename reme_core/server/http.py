@@ -24,7 +24,7 @@ from reme_core.flows.execute import Response as FlowResponse
 from reme_core.flows.state import RetrievalState
 from reme_core.models.registry import embedder
 from reme_core.server import experience_maker, inspector, v1
-from reme_core.server.auth import KeyCheck
+from reme_core.server.auth import KeyCheck, key_in_headers
 from reme_core.server.docs_page import docs_page
 from reme_core.server.errors import COMMON_STATUSES, add_error_handlers, openapi_errors
 from reme_core.server.guard import Guard
@@ -150,16 +150,22 @@ def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:
         """The same, for liveness probes: if it fails, restart the service."""
         return Health()
 
-    @router.get("/health/ready", responses={503: {"model": Readiness, "description": "It cannot work now"}})
+    @router.get(
+        "/health/ready",
+        responses=openapi_errors(401) | {503: {"model": Readiness, "description": "It cannot work now"}},
+    )
     async def ready(
         service: TheService,
+        request: Request,
         response: Response,
         models: Annotated[bool, Query(description="Ask the embedding and chat models too, once each.")] = False,
     ) -> Readiness:
         """Whether the database answers and takes writes, and which jobs wait.
 
-        If it fails, send requests to another instance.
+        If it fails, send requests to another instance. Where there are keys, who asks for the models needs one.
         """
+        if models:  # what they answer is paid for
+            await service.keys.access(key_in_headers(request))
         found = await _readiness(service.reme, ask_models=models)
         response.status_code = 200 if found.status == "ready" else 503
         return found

@@ -61,13 +61,17 @@ def bearer(key: str) -> dict[str, str]:
 async def test_where_there_are_keys_one_is_needed_everywhere_but_for_health(client: Client, keys: ApiKeys) -> None:
     assert (await client.get("/v1/workspaces")).status_code == 200
     key = await keys.create("ops")
-    for method, path in (("GET", "/v1/workspaces"), ("GET", "/metrics"), ("POST", "/retrieve_task_memory")):
+    models = "/health/ready?models=true"  # their answers cost
+    for method, path in (
+        ("GET", "/v1/workspaces"), ("GET", "/metrics"), ("GET", models), ("POST", "/retrieve_task_memory"),
+    ):  # fmt: skip
         refused = await client.request(method, path, json={"query": "x"})
         assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
         assert refused.headers["www-authenticate"] == "Bearer"
         assert (await client.request(method, path, json={"query": "x"}, headers=bearer(key))).status_code == 200
         assert (await client.request(method, path, json={"query": "x"}, headers={"X-API-Key": key})).status_code == 200
-    assert (await client.get("/health")).status_code == 200
+    for path in ("/health", "/health/ready"):
+        assert (await client.get(path)).status_code == 200
 
 
 @pytest.mark.parametrize(
