@@ -57,7 +57,7 @@ async def list_personal(state: OperationState, deps: Deps) -> None:
 
 @op(reads={"content"}, uses={"user_name"}, writes={"memories", "update_result"})
 async def add_told(state: OperationState, deps: Deps) -> None:
-    """Remember a statement as it is given, as kind `custom`; one that is remembered word for word is not added again.
+    """Remember a statement as it is given, as kind `custom`; one that was told before is not added again.
 
     Two people may have said the same: each has a memory of it.
 
@@ -68,15 +68,11 @@ async def add_told(state: OperationState, deps: Deps) -> None:
     if not content:
         raise InputError("content: is empty; say what to remember")
     person = state.user_name or "user"
-    same = Filters(kinds=_PERSONAL, subject=person, content=content, **Scoped(**state.scope).scope)
-    if known := await deps.memories.list(state.workspace_id, same, limit=1):
-        state.memories = known
-        return
     told = Memory(kind=Kind.CUSTOM, subject=person, content=content, author=person)
     state.memories = await deps.memories.add(
         state.workspace_id, told, actor=deps.flow, reason="told outright", **state.scope
     )
-    state.update_result = UpdateResult(inserted_count=1)
+    state.update_result = UpdateResult(inserted_count=sum(memory.seen_count == 1 for memory in state.memories))
 
 
 @op(uses={"memory_ids", "memory_id", "content", "user_name", *SCOPES}, writes={"update_result"}, deletes=True)

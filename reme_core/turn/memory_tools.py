@@ -27,7 +27,7 @@ from reme_core.store.filters import Filters
 from reme_core.text.terms import language_of
 from reme_core.turn.failures import within
 from reme_core.turn.memory import TurnMemory
-from reme_core.types import Kind, Memory, Scoped
+from reme_core.types import Kind, Memory
 
 log = logging.getLogger(__name__)
 Given = ParamSpec("Given")
@@ -119,13 +119,11 @@ class MemoryTools:
         """
         lesson = Kind.TASK in self._turn.kinds and (when_to_use or Kind.CUSTOM not in self._turn.kinds)
         kind = Kind.TASK if lesson else Kind.CUSTOM
-        memories = self._turn.reme.memories
-        same = Filters(kinds=[kind], content=content, **Scoped(**self._turn.scope).scope)
-        if known := await memories.list(self._turn.workspace_id, same, limit=1):
-            return f"This is remembered already, as [{known[0].memory_id}]."
         memory = Memory(kind=kind, content=content, when_to_use=when_to_use, author=ACTOR, **self._turn.scope)
-        await memories.add(self._turn.workspace_id, memory, actor=ACTOR, reason="add_memory")
-        return f"Remembered as [{memory.memory_id}]."
+        [stored] = await self._turn.reme.memories.add(self._turn.workspace_id, memory, actor=ACTOR, reason="add_memory")
+        if stored.seen_count > 1:
+            return f"This is remembered already, as [{stored.memory_id}]."
+        return f"Remembered as [{stored.memory_id}]."
 
     @answer_model
     async def update_memory(self, memory_id: str, content: str) -> str:

@@ -292,6 +292,18 @@ async def test_react_searches_saves_and_answers(reme_with_chat: Engine, flow: Fl
     }
 
 
+async def test_the_same_lesson_is_saved_by_each_who_learns_it(
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
+) -> None:
+    learned = '{"when_to_use": "Paying", "content": "Ask for the card first."}'
+    call = {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "save_memory", "arguments": learned}}]}
+    for person, told in (("ann", "Saved."), ("bob", "Saved."), ("bob", "That is known already.")):
+        loopback.chat(call, "Done.")
+        state = await flow(reme_with_chat, "react", workspace_id="w", query=ASKED, user_id=person)
+        assert [message.content for message in state.transcript if message.role == "tool"] == [told]
+    assert {m.user_id for m in await reme_with_chat.memories.list("w")} == {"ann", "bob"}
+
+
 async def test_what_postgres_cannot_store_is_taken_out_of_a_model_s_words(
     reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -126,6 +127,18 @@ async def test_what_a_tool_found_is_not_remembered_as_said(turn: TurnMemory, rem
     assert "dachshund" in found
     assert await turn.record([Message(role="tool", author="search_memory", content=found)]) == 0
     assert await stored(reme) == []
+
+
+async def test_a_tool_names_the_memory_that_is_stored(settings: Settings) -> None:
+    settings.redact = ["email"]
+    said = "Her address is ann@example.com."
+    async with AsyncReMe(settings) as reme, TurnMemory(client=reme, workspace_id="alice") as turn:
+        answers = await asyncio.gather(*(MemoryTools(turn).add_memory(said) for _ in range(3)))
+        [memory] = await reme.memories.list("alice")
+        assert sorted(answers) == [
+            f"Remembered as [{memory.memory_id}].",
+            *[f"This is remembered already, as [{memory.memory_id}]."] * 2,
+        ]
 
 
 async def test_a_lesson_is_stored_as_experience(reme: AsyncReMe) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from reme_core.errors import ConfigurationError, ModelAnswerError
 from reme_core.flows.deps import Deps
-from reme_core.flows.drafts import draft
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
 from reme_core.models import Tool
@@ -16,11 +15,9 @@ from reme_core.prompts import prompt
 from reme_core.prompts.fence import NOTE, NOTE_METADATA, fence
 from reme_core.prompts.note_text import numbered_list
 from reme_core.prompts.transcript import language
-from reme_core.store.change import Change
 from reme_core.store.filters import Filters
-from reme_core.store.rows import within_scope
 from reme_core.text.plain import plain_text
-from reme_core.types import Message, ToolCall
+from reme_core.types import Kind, Memory, Message, ToolCall
 
 _TEXT = {"type": "string"}
 _SEARCH = Tool(
@@ -85,11 +82,9 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
         found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
         speech = language(deps.language, [state.query])
         return fence(numbered_list(found.memories, speech), NOTE) if found else "Nothing was found."
-    kept = draft(values["when_to_use"], values["content"], trajectories=[], evidence=[], author=author, confidence=0.5)
-    [kept] = within_scope([kept], state.scope)
+    lesson = Memory(kind=Kind.TASK, author=author, **values)
+    [stored] = await deps.memories.add(
+        state.workspace_id, lesson, actor=deps.flow, reason="saved by the model", **state.scope
+    )
     # A model may save the same lesson at several steps.
-    same = Filters(kinds=[str(kept.kind)], content=kept.content, **kept.scope)
-    if await deps.memories.list(state.workspace_id, same, limit=1):
-        return "That is known already."
-    await deps.memories.apply(state.workspace_id, Change(add=[kept]), actor=deps.flow, reason="saved by the model")
-    return "Saved."
+    return "Saved." if stored.seen_count == 1 else "That is known already."
