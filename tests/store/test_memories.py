@@ -295,6 +295,16 @@ async def test_what_never_held_stays_so_when_it_is_changed_or_moved(words: Engin
             assert found == []
 
 
+async def test_what_never_held_does_not_hold_because_it_is_superseded(words: Engine) -> None:
+    day = datetime(2024, 5, 1, tzinfo=UTC)
+    await words.memories.add("w", Memory(memory_id="plan", content="She moves.", valid_from=day, valid_until=day))
+    close = [Close("plan", "superseded", holds_until=day + timedelta(days=31))]
+    await words.memories.apply("w", Change(close=close))
+    for moment in (datetime(2020, 1, 1, tzinfo=UTC), day, day + timedelta(days=1)):
+        assert await words.memories.list("w", Filters(status=None, held_at=moment)) == []
+        assert await words.memories.as_of("w", present(), held_at=moment) == []
+
+
 async def test_a_change_happens_whole_or_not_at_all(words: Engine) -> None:
     (memory,) = await words.memories.add("w", "Tom lives in Riga.")
     await words.record("w", [Message(message_id="m1", content="I moved to Berlin")], wait=True)

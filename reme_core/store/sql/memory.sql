@@ -66,7 +66,7 @@ set status = c.status,
     expired_at = least(m.expired_at, now()), -- now, unless it is closed already; Citus takes no now() within coalesce
     updated_at = now(),
     valid_during = case
-        when c.holds_until is null then m.valid_during
+        when c.holds_until is null or isempty(m.valid_during) then m.valid_during
         when lower(m.valid_during) > c.holds_until then 'empty'::tstzrange
         else tstzrange(lower(m.valid_during), least(upper(m.valid_during), c.holds_until))
     end
