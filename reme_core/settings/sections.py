@@ -215,7 +215,8 @@ class RetentionSettings(Section):
     job_days: float = Field(7.0, ge=0, le=_DAYS)
     """Jobs that went well, and errors of jobs that are gone. What failed is kept until it goes well."""
     history_days: float = Field(0.0, ge=0, le=_DAYS)
-    """Changes of memories (`memory_history`). How a memory read before that can no longer be looked up."""
+    """Changes of memories (`memory_history`). How a memory read before that can no longer be looked up: of what was
+    changed before, the last change of each memory is kept."""
 
 
 class LimitSettings(Section):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from unittest.mock import AsyncMock
 
 import pytest
@@ -165,8 +165,29 @@ async def test_what_is_kept_for_a_limited_time_is_forgotten_after_it(reme: Engin
     assert all(both[table] > old[table] > 0 for table in tables)
     await reme.background._keep_up()
     left = await counts()
-    assert left == {table: both[table] - old[table] for table in tables}
+    # How a memory that is there read since then can still be looked up.
+    assert left == {table: both[table] - old[table] + (table == "memory_history") for table in tables}
     assert len(await reme.memories.list("w")) == 2
+
+
+async def test_a_memory_is_found_as_it_read_since_the_time_for_which_its_history_is_kept(reme: Engine) -> None:
+    reme.settings.retention.history_days = 30
+    (kept, removed) = await reme.memories.add("w", ["She lives in Riga.", "She lives on Mars."])
+    await reme.memories.update("w", kept.memory_id, content="She lives in Oslo.")
+    await reme.database.execute_anywhere("delete from reme.memory where memory_id = %s", [removed.memory_id])
+    long_ago = datetime.now(UTC) - timedelta(days=40)
+    await reme.database.execute_anywhere("update reme.memory set recorded_at = %s", [long_ago])
+    await reme.database.execute_anywhere("update reme.memory_history set changed_at = %s", [long_ago])
+    await reme.memories.update("w", kept.memory_id, content="She lives in Bergen.")
+    await reme.background._keep_up()
+    moment = datetime.now(UTC) - timedelta(days=10)
+    assert [hit.content for hit in (await reme.recall("w", "Where does she live?", as_of=moment)).hits] == [
+        "She lives in Oslo."
+    ]
+    assert [memory.content for memory in await reme.memories.as_of("w", moment)] == ["She lives in Oslo."]
+    assert len(await reme.memories.history("w", kept.memory_id)) == 2
+    with pytest.raises(NotFoundError):
+        await reme.memories.history("w", removed.memory_id)
 
 
 async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: Engine) -> None:

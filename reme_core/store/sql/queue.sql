@@ -87,7 +87,13 @@ delete from reme.retrieval where asked_at < now() - make_interval(secs => %(days
 delete from reme.model_call where called_at < now() - make_interval(secs => %(days)s * 86400)
 
 -- name: forget_history
-delete from reme.memory_history where changed_at < now() - make_interval(secs => %(days)s * 86400)
+-- The last change before that time stays: it tells how the memory read from then on. Of a memory that it removed, nothing.
+delete from reme.memory_history h
+where h.changed_at < now() - make_interval(secs => %(days)s * 86400)
+  and (h.after is null or exists (
+      select from reme.memory_history later
+      where later.workspace_id = h.workspace_id and later.memory_id = h.memory_id and later.history_id > h.history_id
+        and later.changed_at < now() - make_interval(secs => %(days)s * 86400)))
 
 -- name: forget_artifacts
 -- A day more, since what is used is marked so once a day.
