@@ -180,6 +180,10 @@ def translating_errors(url: str) -> Iterator[None]:
     """
     try:
         yield
+    except UnicodeEncodeError as error:  # the driver's, for any text that goes to Postgres
+        raise InputError(
+            f"{error.object!r:.60} holds half of a surrogate pair and is not valid Unicode; decode it again"
+        ) from None
     except psycopg.Error as error:
         # Errors of the server have an SQLSTATE, and errors of the driver have none.
         ours = _translate_of_server(error, url) if error.sqlstate else _translate_of_driver(error, url)

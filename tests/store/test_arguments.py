@@ -11,6 +11,7 @@ import pytest
 from reme_core import AsyncReMe, ReMe
 from reme_core.errors import InputError, ReMeError
 from reme_core.settings import ChatSettings, Settings, VectorShares, WorkerSettings
+from reme_core.store.filters import Filters
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.types import Kind, Memory, Message, Source
 
@@ -102,6 +103,33 @@ def test_an_argument_of_a_wrong_type_is_refused_by_its_name_before_anything_is_d
     with pytest.raises(InputError) as refused:
         asyncio.run(mistake(AsyncReMe(database_url=nowhere)))
     assert str(refused.value) == told
+
+
+HALF = "Ann \ud800"
+NO_UNICODE: list[Callable[[ReMe], object]] = [
+    lambda reme: reme.recall("w", "Tea", subject=HALF),
+    lambda reme: reme.recall(HALF, "Tea"),
+    lambda reme: reme.get_profile("w", subject=HALF),
+    lambda reme: reme.messages("w", HALF),
+    lambda reme: reme.erase_messages("w", HALF),
+    lambda reme: reme.memories.get("w", HALF),
+    lambda reme: reme.memories.list("w", Filters(content=HALF)),
+    lambda reme: reme.memories.list("w", Filters(metadata={"name": HALF})),
+    lambda reme: reme.memories.history("w", HALF),
+    lambda reme: reme.memories.restore("w", HALF),
+    lambda reme: reme.memories.delete("w", HALF),
+    lambda reme: reme.memories.delete("w", HALF, erase=True),
+    lambda reme: reme.memories.add("w", "Tea.", reason=HALF),
+    lambda reme: reme.memories.add(HALF, "Tea."),
+    lambda reme: reme.record(HALF, {"role": "user", "content": "hi"}),
+    lambda reme: reme.episodes.context("w", HALF),
+]
+
+
+@pytest.mark.parametrize("mistake", NO_UNICODE)
+def test_a_name_that_is_no_unicode_is_an_error_of_ours(reme: ReMe, mistake: Callable[[ReMe], object]) -> None:
+    with pytest.raises(InputError, match=r"decode it again$|a value does not fit"):
+        mistake(reme)
 
 
 def test_arguments_of_like_types_are_taken(reme: ReMe) -> None:
