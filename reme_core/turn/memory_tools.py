@@ -91,7 +91,7 @@ class MemoryTools:
 
         Args:
             query: What to look for, in plain words.
-            limit: How many memories to give, 1 to 20.
+            limit: How many memories to give at most, and as many quotes of what was said, 1 to 20.
         """
         hits = await self._turn.recall(query, limit=max(1, min(limit, MOST_FOUND)))
         if not hits:

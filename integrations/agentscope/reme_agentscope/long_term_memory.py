@@ -146,7 +146,7 @@ class ReMeLongTermMemory(LongTermMemoryBase, Closing):  # type: ignore[misc]  # 
             keywords (`list[str]`):
                 What to look for: each is searched by itself, a name, a date, or a short phrase.
             limit (`int`, optional):
-                How many memories to give for each, 1 to 20.
+                How many memories to give for each at most, and as many quotes of what was said, 1 to 20.
         """
         tools = MemoryTools(self.turn)
         found = await asyncio.gather(*(tools.search_memory(word, limit) for word in _as_list(keywords)))
