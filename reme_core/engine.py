@@ -140,10 +140,10 @@ class Engine:
         database, self._database = self._database, None
         if database is None:
             return
-        # An unavailable database takes no more writes, so there is nothing to wait for.
-        patience = _LAST_SECONDS if await database.answers(within=_ANSWER_SECONDS) else 0
-        # Jobs first, since they make vectors and log entries; then vectors and logs; then the models, which all use.
         try:
+            # An unavailable database takes no more writes, so there is nothing to wait for.
+            patience = _LAST_SECONDS if await database.answers(within=_ANSWER_SECONDS) else 0
+            # Jobs first, since they make vectors and log entries; then these; then the models, which all use.
             await self.background.aclose(self.settings.worker.stop_seconds + 1 if patience else 0)
             await self._indexing.aclose(patience)
             await self.items.aclose(patience)

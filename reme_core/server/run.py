@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import logging
+import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Literal
 
 import uvicorn
@@ -15,6 +17,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 from starlette.types import ASGIApp
+from uvicorn.server import HANDLED_SIGNALS
 
 from reme_core._version import __version__
 from reme_core.engine import Engine
@@ -81,7 +84,8 @@ async def serve_mcp(settings: Settings) -> None:
 
 
 def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
-    """Run a service in a new event loop until it ends."""
+    """Run a service in a new event loop until it ends, or SIGTERM or Ctrl-C stops it: either cancels it once."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     # uvloop serves more requests on the same CPU, but is not available everywhere (Windows).
     factory = importlib.import_module("uvloop").new_event_loop if importlib.util.find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -124,7 +128,22 @@ async def _listen(reme: Engine, app: ASGIApp, listening: socket.socket, paths: d
         **options,
     )
     await _announce(reme, [(name, url + path) for name, path in paths.items()], host=listening.getsockname()[0])
-    await uvicorn.Server(config).serve(sockets=[listening])
+    with _disarm_signals():
+        await uvicorn.Server(config).serve(sockets=[listening])
+
+
+@contextmanager
+def _disarm_signals() -> Iterator[None]:
+    """Signals that stop uvicorn do nothing else within this block."""
+    # uvicorn handles them while it serves, and at its end raises them again: that would end the process, or cancel the
+    # task, before the engine is closed. Only the main thread gets signals.
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {signum: signal.signal(signum, lambda *_: None) for signum in HANDLED_SIGNALS} if is_main else {}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def _bind(host: str, port: int) -> socket.socket:

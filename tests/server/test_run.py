@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -147,3 +151,38 @@ async def test_a_log_can_be_of_warnings_alone(start: Callable[..., Process], fre
     await asyncio.to_thread(process.wait_until_healthy)
     process.stop()
     assert process.said == ""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("transport", ["", "http", "stdio"])
+def test_a_service_that_is_stopped_closes_its_engine_in_order(
+    migrated_data_dir: Path, free_port: int, tmp_path: Path, transport: str, signum: int
+) -> None:
+    port = ["--port", str(free_port)]
+    command = ["mcp", "--transport", transport, *port] if transport else ["serve", *port]
+    script = (
+        "import signal, sys\nfrom reme_core.cli.main import main\nfrom reme_core.engine import Engine\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell lets background processes ignore it
+        "close = Engine.aclose\n"
+        "async def close_and_say(self):\n    await close(self)\n    print('closed in order', file=sys.stderr)\n"
+        f"Engine.aclose = close_and_say\nmain({command!r})"
+    )
+    environ = {**os.environ, "REME_HOME": str(migrated_data_dir), "COLUMNS": "200"}
+    said = tmp_path / "said.txt"
+    with (
+        said.open("wb") as errors,
+        subprocess.Popen([sys.executable, "-c", script], env=environ, stdin=subprocess.PIPE, stderr=errors) as process,
+    ):
+        until = time.monotonic() + 60
+        while "database" not in said.read_text(encoding="utf-8"):
+            assert process.poll() is None and time.monotonic() < until, said.read_text(encoding="utf-8")
+            time.sleep(0.1)
+        time.sleep(0.5)  # it serves
+        process.send_signal(signum)
+        try:
+            code = process.wait(timeout=20)
+        finally:
+            process.kill()
+    assert "closed in order" in said.read_text(encoding="utf-8")
+    assert "Traceback" not in said.read_text(encoding="utf-8")
+    assert code == (130 if transport == "stdio" else 0)
