@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import openai
 from pydantic import SecretStr
 
-from reme_core.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
+from reme_core.errors import ConfigurationError, ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds that connecting may take."""
@@ -97,10 +97,14 @@ class Endpoint:
 
     Args:
         base_url: The address before the paths, such as `https://api.openai.com/v1`.
-        api_key: The key, which appears in no repr, log or error. Many local servers need none.
+        api_key: The key, which appears in no repr, log or error; white space around it is left out. Many local servers
+            need none.
         timeout_seconds: How long each attempt waits for the server to send something.
         max_retries: How often to try again after a failure that may pass.
         max_concurrency: How many requests are sent at the same time; further ones wait.
+
+    Raises:
+        ConfigurationError: The key has a character that no HTTP header may have.
     """
 
     def __init__(
@@ -113,7 +117,13 @@ class Endpoint:
         max_concurrency: int = 16,
     ) -> None:
         self.base_url = base_url.rstrip("/")
-        self._key = api_key if isinstance(api_key, SecretStr) else SecretStr(api_key)
+        # A key that is read from a file ends with a line break.
+        key = (api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key).strip()
+        if not (key.isascii() and key.isprintable()):
+            raise ConfigurationError(
+                f"the api_key for {self.address} has a line break or another character that no key has; copy it again"
+            )
+        self._key = SecretStr(key)
         self._timeout_seconds = timeout_seconds
         self._timeout = openai.Timeout(timeout_seconds, connect=min(CONNECT_SECONDS, timeout_seconds))
         self._max_retries = max_retries

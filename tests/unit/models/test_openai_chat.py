@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from reme_core.errors import ModelAnswerError, ModelError, ModelUnavailableError
+from reme_core.errors import ConfigurationError, ModelAnswerError, ModelError, ModelUnavailableError
 from reme_core.models import ModelCall, Tool
 from reme_core.models.dashscope import DashScopeChat
 from reme_core.models.endpoint import Endpoint
@@ -283,6 +283,21 @@ async def test_a_stream_whose_connection_breaks_raises(loopback: Loopback, watch
     with pytest.raises(ModelUnavailableError):
         _ = [piece async for piece in watched.stream(ASK)]
     assert [call.ok for call in calls] == [False]
+
+
+async def test_white_space_around_a_key_is_no_part_of_it(loopback: Loopback):
+    loopback.chat("Tea.")
+    model = OpenAIChat("chat-1", Endpoint(loopback.url, f" {KEY}\r\n"))
+    assert (await model.complete(ASK)).text == "Tea."
+    assert loopback.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    await model.aclose()
+
+
+@pytest.mark.parametrize("key", ["sk-secret…end", "sk-secret\nsk-end", "sk-sécret", "sk-secret\x00"])
+def test_a_key_that_no_header_can_hold_is_refused_without_telling_it(key: str):
+    with pytest.raises(ConfigurationError, match="the api_key for http://localhost/v1") as caught:
+        Endpoint("http://localhost/v1", key)
+    assert "sk-s" not in str(caught.value)
 
 
 async def test_the_key_is_in_no_repr(chat: OpenAIChat):
