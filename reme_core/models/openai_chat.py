@@ -30,7 +30,7 @@ _MODES: Final[tuple[JsonMode, ...]] = get_args(JsonMode)
 class OpenAIChat(RemoteModel):
     """A chat model behind `POST /chat/completions`.
 
-    If the server refuses a kind of `response_format` or a default field, this object does not send it again.
+    If the server does not support a kind of `response_format` or a default field, this object does not send it again.
     """
 
     provider: ClassVar[str] = "openai"
@@ -78,7 +78,7 @@ class OpenAIChat(RemoteModel):
     async def stream(self, messages: Conversation, *, purpose: str = "") -> AsyncIterator[str]:
         """Answer piece by piece, without the reasoning; see `ChatModel.stream`."""
         options = self._options({"stream_options": {"include_usage": True}})
-        thinking = ThinkingFilter()
+        thinking, chunk = ThinkingFilter(), None
         with self._report(purpose) as usage:
             async with self._endpoint.session(self._model) as client:
                 chunks = await self._create(client, _to_wire(messages), options, stream=True)
@@ -86,6 +86,8 @@ class OpenAIChat(RemoteModel):
                     async for chunk in chunks:
                         if (piece := self._read_piece(chunk, usage)) and (shown := thinking.feed(piece)):
                             yield shown
+            if chunk is None:  # the server answered in one piece
+                raise ModelAnswerError(f"{self._model} at {self._endpoint.address} sent no stream; see that it can")
             if rest := thinking.finish():
                 yield rest
 
@@ -93,11 +95,12 @@ class OpenAIChat(RemoteModel):
         return {**self.defaults, **self._params, **extra}
 
     async def _create(self, client: openai.AsyncOpenAI, wire: list[Wire], options: Wire, stream: bool = False) -> Any:
-        """Send a request; if the server refuses a default field, this request and later ones leave it out."""
+        """Send a request; a default field that the server refuses is left out, later too if it is unsupported."""
+        refused, unsupported = self._unsupported, self._unsupported
         while True:
-            sent = {key: value for key, value in options.items() if key not in self._unsupported}
+            sent = {key: value for key, value in options.items() if key not in refused}
             try:
-                return await client.chat.completions.create(
+                answer = await client.chat.completions.create(
                     model=self._model,
                     messages=cast("list[ChatCompletionMessageParam]", wire),
                     stream=stream,
@@ -109,7 +112,14 @@ class OpenAIChat(RemoteModel):
                 named = {key for key in ours & set(sent) if key == error.param or key in error.message}
                 if not named:
                     raise
-                self._unsupported |= named
+                refused |= named
+                # A bound that is too large for this prompt is not for the next.
+                lasts = any(words in error.message.lower() for words in ("unsupported", "not support"))
+                unsupported |= named if lasts else named - {"max_tokens"}
+            else:
+                # The messages of some servers quote the request; only now it is known that the fields were the reason.
+                self._unsupported |= unsupported
+                return answer
 
     async def _answer_once(
         self, wire: list[Wire], schema: type[Answer], options: Wire, purpose: str, *, is_last: bool

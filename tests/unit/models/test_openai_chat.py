@@ -91,6 +91,31 @@ async def test_a_refused_temperature_of_ours_is_left_out_from_then_on(loopback: 
     assert ["temperature" in body for body in loopback.bodies()] == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("message", "later"),
+    [
+        ("'max_tokens' is too large: 1500. This model's maximum context length is 4096 tokens", True),
+        ("Unsupported parameter: 'max_tokens' is not supported with this model", False),
+    ],
+)
+async def test_a_bound_that_is_too_large_for_one_prompt_is_sent_with_the_next(
+    loopback: Loopback, chat: OpenAIChat, message: str, later: bool
+):
+    loopback.chat({"facts": []})
+    loopback.fail(400, message=message)
+    await chat.complete_as(ASK, Facts, max_tokens=1500)
+    await chat.complete_as(ASK, Facts, max_tokens=1500)
+    assert ["max_tokens" in body for body in loopback.bodies()] == [True, False, later]
+
+
+async def test_a_refusal_that_only_quotes_a_field_teaches_nothing_about_it(loopback: Loopback, chat: OpenAIChat):
+    loopback.fail(400, times=2, message="too long: 'which temperature is not supported?'")
+    with pytest.raises(ModelError, match="too long"):
+        await chat.complete(ASK)
+    await chat.complete(ASK)
+    assert "temperature" in loopback.bodies()[-1]
+
+
 async def test_a_refused_setting_of_the_users_is_an_error(loopback: Loopback):
     model = OpenAIChat("m", Endpoint(loopback.url), params={"temperature": 0.7})
     loopback.refuses = {"temperature"}
@@ -275,6 +300,15 @@ async def test_a_stream_left_early_is_no_failure(loopback: Loopback, watched: Op
     assert await anext(stream)
     await stream.aclose()
     assert [call.ok for call in calls] == [True]
+
+
+async def test_a_server_that_does_not_stream_is_an_error(
+    loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]
+):
+    loopback.garble('{"choices": [{"index": 0, "message": {"role": "assistant", "content": "Tea."}}]}')
+    with pytest.raises(ModelAnswerError, match="sent no stream"):
+        _ = [piece async for piece in watched.stream(ASK)]
+    assert not calls[0].ok
 
 
 async def test_a_stream_whose_connection_breaks_raises(loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall]):
