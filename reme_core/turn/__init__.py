@@ -16,7 +16,7 @@ from reme_core.text.plain import decode_json, encode_json, plain_json
 from reme_core.turn.accounts import Counts, Usage
 from reme_core.turn.asker import ASKER, Asker, asking_agent
 from reme_core.turn.closing import Closing
-from reme_core.turn.connections import Client, ReMeLike, TurnConnection
+from reme_core.turn.connections import Client, ReMeLike, TurnConnection, also_redact
 from reme_core.turn.heard import calls_of_api, heard_call, heard_message, text_of_value
 from reme_core.turn.memory import NOTE_METADATA, Note, TurnMemory
 from reme_core.turn.memory_tools import (
@@ -81,6 +81,7 @@ __all__ = [
     "Usage",
     "WindowTools",
     "Write",
+    "also_redact",
     "arguments_model",
     "as_text",
     "asking_agent",

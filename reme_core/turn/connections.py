@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
@@ -30,6 +31,7 @@ class TurnConnection:
 
     Attributes:
         reme: The memory, for any event loop.
+        is_own: Whether it is opened and closed here.
     """
 
     def __init__(
@@ -57,8 +59,8 @@ class TurnConnection:
         if client is not None and database_url is not None:
             raise InputError("give database_url, or client for a memory that is open; not both")
         reme = database_url if client is None else client
-        self._is_own = not isinstance(reme, AsyncReMe | ReMe)
-        if chat is not None and not self._is_own:
+        self.is_own = not isinstance(reme, AsyncReMe | ReMe)
+        if chat is not None and not self.is_own:
             raise InputError("an open memory has the chat model that it was opened with; leave chat_model out")
         self._chat = chat
         self.reme = AsyncReMe.share(reme) if isinstance(reme, ReMe) else _async_reme(reme, chat)
@@ -94,9 +96,17 @@ class TurnConnection:
         if self._engine is not None and self._usage is not None:
             self._engine.log_writer.listeners.discard(self._usage)
         self._engine = None
-        if self._is_own:
+        if self.is_own:
             await self.reme.aclose()
             self.reme = AsyncReMe(self.reme.settings, chat=self._chat)
+
+
+def also_redact(settings: Settings, kinds: Sequence[str]) -> Settings:
+    """The settings, where these kinds of secrets are taken out too.
+
+    For a memory that was written down and is made again with the settings of another environment.
+    """
+    return settings.model_copy(update={"redact": list(dict.fromkeys([*settings.redact, *kinds]))})
 
 
 def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None, chat: AgentChat | None) -> AsyncReMe:

@@ -113,9 +113,26 @@ class TurnMemory(Closing):
             self.kinds, chosen["filters"] or {}, self.scope,
             top_k=self.top_k, token_budget=self.token_budget, min_relevance=chosen["min_relevance"],
         )  # fmt: skip
-        self._outbox = Outbox(self._connection, Spool(spool_path(chosen["spool"], self.settings)), self.counts)
+        self._spool_path = spool_path(chosen["spool"], self.settings)
+        self._outbox = Outbox(self._connection, Spool(self._spool_path), self.counts)
         self._notes = NotesByTurn()
         self._deduplicator = Deduplicator()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A memory with the same settings and options, and a connection and an outbox of its own.
+
+        An open memory that was given as `client` serves both.
+        """
+        other = copy.copy(self)
+        other.counts = copy.deepcopy(self.counts, memo)
+        other._usage = UsageByWorkspace()
+        other._usage.begin(self.workspace_id)
+        other._chat = copy.copy(self._chat)
+        place = self.settings if self._connection.is_own else self.reme
+        other._connection = TurnConnection(place, chat=other._chat, usage=other._usage)
+        other._outbox = Outbox(other._connection, Spool(self._spool_path), other.counts)
+        other._notes, other._deduplicator = NotesByTurn(), Deduplicator()
+        return other
 
     async def aclose(self) -> None:
         """Deliver what waits, and close the connection if it was opened here."""

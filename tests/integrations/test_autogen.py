@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from typing import Any
 
@@ -173,6 +174,12 @@ async def test_an_agent_needs_one_memory(model: ScriptedModel) -> None:
 
 
 # --- components -------------------------------------------------------------------------------------------------------
+
+
+def test_a_loaded_memory_takes_out_the_secrets_that_the_dumped_one_took_out(settings: Settings) -> None:
+    memory = ReMeMemory(settings.model_copy(update={"redact": ["email"]}), "alice")
+    assert ReMeMemory.load_component(memory.dump_component()).turn.settings.redact == ["email"]
+    assert copy.deepcopy(memory).turn.settings.redact == ["email"]
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -61,6 +61,33 @@ async def test_connects_again_wherever_it_is_made_again(settings: Settings) -> N
     await memory.aclose()
 
 
+async def test_what_is_made_again_stores_no_secrets_that_the_original_takes_out(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = settings.model_copy(update={"redact": ["email"], "timezone": "Asia/Tokyo"})
+    memory = ReMeMemory(chosen, "alice", chat_model=ScriptedLLM(ScriptedModel()))
+    copies = [copy.deepcopy(memory), memory.model_copy(deep=True), memory.model_copy(deep=True, update={"name": "m"})]
+    for copied in copies:
+        assert copied.turn.settings == chosen
+        assert copied.turn.reme is not memory.turn.reme
+    monkeypatch.setenv("REME_REDACT", '["money"]')
+    for again in (ReMeMemory.from_dict(memory.to_dict()), pickle.loads(pickle.dumps(memory))):
+        assert again.turn.settings.redact == ["money", "email"]
+    with pytest.raises(InputError, match="no option 'redact'"):
+        ReMeMemory(settings, "alice", redact=["email"])  # type: ignore[call-arg]  # a setting
+
+
+async def test_a_copy_uses_the_open_memory_of_the_original(reme: AsyncReMe) -> None:
+    memory = ReMeMemory(client=reme, workspace_id="alice", write="awaited")
+    async with copy.deepcopy(memory) as copied:
+        assert copied.turn.reme is reme
+        await copied.aput_messages(
+            [ChatMessage(role="user", content=TOLD), ChatMessage(role="assistant", content="ok")]
+        )
+    assert (copied.turn.counts.messages, memory.turn.counts.messages) == (2, 0)
+    assert await reme.messages("alice", copied.session_id)  # it is open still
+
+
 def test_the_password_is_not_written_down_and_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     url = "postgresql://ada:secret@db.example:5433/memories"
     written = json.dumps(ReMeMemory(url, "alice").to_dict())

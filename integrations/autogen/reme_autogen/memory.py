@@ -27,6 +27,7 @@ from reme_core.turn import (
     ReMeLike,
     TurnMemory,
     TurnOptions,
+    also_redact,
     check_count,
     check_session,
     plain_json,
@@ -46,6 +47,7 @@ class ReMeMemoryConfig(BaseModel):
     workspace_id: str = "default"
     database_url: SecretStr | None = None
     data_dir: Path | None = None
+    redact: list[str] = []
     options: TurnOptions = {}
     session_id: str | None = None
     chat_model: ComponentModel | None = None
@@ -198,6 +200,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
             workspace_id=self.turn.workspace_id,
             database_url=self.turn.settings.database_url,
             data_dir=self.turn.settings.data_dir if self.turn.settings.database_url is None else None,
+            redact=self.turn.settings.redact,
             options=self._options,
             session_id=self.session_id,
             chat_model=self._chat_model.dump_component() if self._chat_model is not None else None,
@@ -245,12 +248,12 @@ def _text(content: MemoryContent) -> str:
 
 
 def _settings_of(config: ReMeMemoryConfig) -> Settings:
-    """The settings of the environment, with the database of the configuration.
+    """The settings of the environment, with the database of the configuration, which take out its secrets too.
 
     Raises:
         ConfigurationError: The URL was masked, and the environment names no database.
     """
-    settings = Settings.load()
+    settings = also_redact(Settings.load(), config.redact)
     url = config.database_url
     if url is not None and set(url.get_secret_value()) == {"*"}:
         if settings.database_url is None:

@@ -7,11 +7,12 @@ conversation and the words, so that messages which were handed over before are r
 
 from __future__ import annotations
 
+import copy
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Final
+from typing import Any, Final
 
 from autogen_core import AgentId, AgentInstantiationContext, MessageHandlerContext
 from autogen_core.model_context import ChatCompletionContext
@@ -111,6 +112,10 @@ class Contexts:
         self._session_id = session_id
         self._recorders: dict[int, ContextRecorder] = {}
         self._unfinished: OrderedDict[int, ChatCompletionContext] = OrderedDict()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Contexts:
+        """For a copy of the memory, which has no contexts yet: each is known by its identity in this process."""
+        return Contexts(copy.deepcopy(self._turn, memo), self._session_id)
 
     async def begin_turn(self, context: ChatCompletionContext) -> None:
         """Hold the context until its turn is recorded by `record` or `record_all`."""

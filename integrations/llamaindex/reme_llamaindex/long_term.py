@@ -1,20 +1,31 @@
 """The common base of `ReMeMemory` and `ReMeMemoryBlock`: a connection that survives copying and serialising.
 
-LlamaIndex copies memories, serialises them, and makes them again from their fields. A connection cannot be serialised,
-and a password must not be. So only the address is; the password comes from this process or from the environment.
+LlamaIndex copies memories, serialises them, and makes them again from their fields. A copy has the settings of the
+original. A connection cannot be serialised, and a password must not be. So only the address is, and what `redact` takes
+out; the password comes from this process or from the environment, the other settings from the environment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from llama_index.core.llms import LLM
 from llama_index.core.tools import BaseTool
 from pydantic import BaseModel, Field, PrivateAttr, SecretStr
 
 from reme_core.settings import Settings
-from reme_core.turn import Client, Closing, ReMeLike, TurnMemory, TurnOptions, refuse_unknown, without_password
+from reme_core.turn import (
+    Client,
+    Closing,
+    ReMeLike,
+    TurnMemory,
+    TurnOptions,
+    also_redact,
+    refuse_unknown,
+    without_password,
+)
 from reme_llamaindex.convert import as_chat
 from reme_llamaindex.run_events import listen_to_runs
 from reme_llamaindex.tools import memory_tools
@@ -24,7 +35,7 @@ _passwords: dict[str, SecretStr] = {}
 
 
 class LongTermMemory(BaseModel, Closing):
-    """A Pydantic model with a long-term memory; each copy connects at its first use."""
+    """A Pydantic model with a long-term memory; each deep copy connects at its first use."""
 
     workspace_id: str = "default"
     options: TurnOptions = Field(default_factory=TurnOptions)
@@ -33,6 +44,8 @@ class LongTermMemory(BaseModel, Closing):
     """The connection string without its password; None is the embedded Postgres."""
     data_dir: Path | None = None
     """The folder of the embedded Postgres and of the spool."""
+    redact: list[str] = Field(default_factory=list)
+    """The kinds of secrets that are taken out of what is stored; the settings of the environment may add to them."""
     _turn: TurnMemory | None = PrivateAttr(default=None)
 
     def __init__(
@@ -46,7 +59,7 @@ class LongTermMemory(BaseModel, Closing):
     ) -> None:
         """Choose the workspace, and how a turn uses its memory, by the options of the two classes that have this base.
 
-        Deserialising gives the fields of this class too. Copies do not keep the `chat_model`.
+        Deserialising gives the fields of this class too. What is deserialised has no `chat_model` of its own.
 
         Raises:
             InputError: An option is unknown, or a value does not fit.
@@ -55,10 +68,11 @@ class LongTermMemory(BaseModel, Closing):
         if given.get("spool", "file") not in ("file", "memory"):
             given["spool"] = Path(given["spool"])  # a text after deserialising
         given |= {name: options.pop(name) for name in _NAMES & options.keys()}  # type: ignore[typeddict-item]  # likewise
-        written = {name: options.pop(name) for name in ("database", "data_dir") if name in options}
-        refuse_unknown(options.keys() - type(self).model_fields.keys() - {"class_name"}, *_own_names(type(self)))
-        if database_url is client is None and written:
-            database_url = _settings(written.get("database"), written.get("data_dir"))
+        if not options.keys().isdisjoint(("database", "data_dir")):  # it was serialised
+            written = [options.pop(name, None) for name in ("database", "data_dir", "redact")]
+            if database_url is client is None:
+                database_url = _settings(*written)
+        refuse_unknown(options.keys() - {"class_name", *_own_names(type(self))}, *_own_names(type(self)))
         chat = as_chat(chat_model) if chat_model is not None else None
         turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **given)
         super().__init__(
@@ -66,6 +80,7 @@ class LongTermMemory(BaseModel, Closing):
             options=given,
             database=_address(turn.settings),
             data_dir=turn.settings.data_dir,
+            redact=turn.settings.redact,
             **options,
         )
         self._turn = turn
@@ -73,9 +88,10 @@ class LongTermMemory(BaseModel, Closing):
 
     @property
     def turn(self) -> TurnMemory:
-        """The long-term memory; each copy makes its own."""
+        """The long-term memory; each deep copy has its own."""
         if self._turn is None:
-            self._turn = TurnMemory(_settings(self.database, self.data_dir), self.workspace_id, **self.options)
+            settings = _settings(self.database, self.data_dir, self.redact)
+            self._turn = TurnMemory(settings, self.workspace_id, **self.options)
         return self._turn
 
     def tools(self) -> list[BaseTool]:
@@ -97,14 +113,6 @@ class LongTermMemory(BaseModel, Closing):
         for name in kept.keys() - {"_turn"}:
             setattr(self, name, kept[name])
 
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """A copy without the connection."""
-        turn, self._turn = self._turn, None
-        try:
-            return super().__deepcopy__(memo)
-        finally:
-            self._turn = turn
-
     async def aclose(self) -> None:
         """Deliver what waits, and disconnect; the next use connects again."""
         if self._turn is not None:
@@ -124,9 +132,9 @@ def _address(settings: Settings) -> str | None:
     return place
 
 
-def _settings(place: str | None, data_dir: Path | str | None) -> Settings:
-    """The settings of the environment, with this database and data folder."""
-    settings = Settings.load()
+def _settings(place: str | None, data_dir: Path | str | None, redact: Sequence[str] | None) -> Settings:
+    """The settings of the environment, with this database and data folder, which take these secrets out too."""
+    settings = also_redact(Settings.load(), redact or ())
     if data_dir is not None:
         settings = settings.model_copy(update={"data_dir": Path(data_dir)})
     if place is None:
