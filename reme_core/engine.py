@@ -216,8 +216,8 @@ class Engine:
             query: What to look for, in any language.
             kind: A kind, a family of kinds (`personal`, `task`, `tool`) or several; `conversation` are the raw
                 messages. Default: all memories. Memories and messages together are ordered by `Hit.relevance`.
-            limit: How many hits, at most 1,000. There are fewer where fewer memories that pass the filters say something
-                of their own, or are messages that nobody asked to forget; and none below `min_relevance`.
+            limit: How many hits, at most 1,000. There are fewer where fewer memories pass the filters and say something
+                of their own, or fewer messages that nobody asked to forget; and none below `min_relevance`.
             min_relevance: Give no hits if the recollection's `relevance`, the chance that anything fits, is below this.
                 docs/retrieval.md says what a threshold keeps and what it loses.
             embedding: The vector of the query, if the caller has it.
