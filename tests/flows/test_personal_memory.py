@@ -305,7 +305,7 @@ async def test_nobody_erases_what_others_said_in_the_same_words(reme: Engine, kn
         told += [Message(role="assistant", content=f"You said: {content}")] if content == said else []
         await reme.record("w", told, session_id=f"{person} {content}", **scope)
         await reme.summarise("w")
-        await Artifacts(reme.database, 0).put(
+        await Artifacts(reme.database).put(
             "w", f"{person} {content}", [Artifact(person, "turns", person, content, "?")]
         )
     [left] = [m for m in await everything(reme) if m.status == Status.ACTIVE]

@@ -244,7 +244,7 @@ async def test_words_within_json_are_erased_in_all_their_forms(words: Engine, to
     await words.record("w", [*said, Message(content=f"x: {told} !", session_id="s", message_id="plain")])
     await words.episodes.record("w", {"task_id": "t", "score": 0.5, "mistakes": [f"forgot: {told}", *answers]})
     left = [Artifact(f"h{n}", "output", "tool", f"first {answer} last") for n, answer in enumerate(answers)]
-    await Artifacts(words.database, 0).put("w", "s", left)
+    await Artifacts(words.database).put("w", "s", left)
     other = await words.memories.add("w", Memory(content="Somebody was here", metadata={"why": answers}), reason=told)
     (memory,) = await words.memories.add("w", told)
     await words.recall("w", f"is it so: {told}?")

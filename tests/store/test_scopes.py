@@ -118,7 +118,7 @@ async def test_artifacts_and_logs_of_other_conversations_stay(reme: Engine) -> N
     for session, scope in (("a", ANN), ("b", BOB)):
         await reme.record("team", Message(content=said), session_id=session, **scope)
         left = Artifact(session, "turns", session, f"user: {said} It is late.", "They asked for the report.")
-        await Artifacts(reme.database, 0).put("team", session, [left])
+        await Artifacts(reme.database).put("team", session, [left])
         for query in (said, f"{said} Now!", "Who asked?"):
             await reme.recall("team", query, kind="rule", current_session=session)
     await reme.recall("team", said, kind="rule")

@@ -73,10 +73,11 @@ where m.workspace_id = %(workspace)s and m.role = 'user' and not m.message_id = 
 delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(affected)s)
 
 -- name: drop_history
+-- Without `concat`, which Citus does not take beside columns.
 delete from reme.memory_history h
 where h.workspace_id = %(workspace)s
   and (h.memory_id = any(%(affected)s)
-       or lower(translate(concat(h.before, h.after, h.reason), '\', '')) like ${marks})
+       or lower(translate(coalesce(h.before::text, '') || coalesce(h.after::text, '') || h.reason, '\', '')) like ${marks})
 
 -- name: drop_recalls
 -- The query that found it is likely to name it.
@@ -114,8 +115,9 @@ where a.workspace_id = %(workspace)s and (%(session)s::text is null or a.session
   and lower(translate(a.content, '\', '')) like ${marks}
 
 -- name: sweep
+-- The text of an array is looked at in a subquery, since Citus does not take its cast beside columns.
 update reme.{table} set {column} = reme.remove_wordings({column}, %(forms)s)
-where workspace_id = %(workspace)s and lower(translate({column}::text, '\', '')) like ${marks}
+where workspace_id = %(workspace)s and (select lower(translate({column}::text, '\', '')) like ${marks})
 
 -- name: text_columns
 -- Every column that holds text of a workspace and is no key. Read from the catalog, so that later tables are included.
