@@ -34,8 +34,8 @@ CHANGEABLE = frozenset(
     {"kind", "subject", "when_to_use", "content", "keywords", "importance", "score", "observed_at", "valid_from",
      "valid_until", "author", "metadata", *SCOPES}
 )  # fmt: skip
-# An update is decided by these: if one of them changed meanwhile, it is decided again.
-_READ = CHANGEABLE | {"status"}
+# If one of these was changed meanwhile, an update is decided again.
+_DECIDED_BY = CHANGEABLE | {"status"}
 
 
 def _ids(given: str | Sequence[str]) -> Sequence[str]:
@@ -286,7 +286,7 @@ class Memories:
         current = await (await conn.execute(f"{rows.BY_IDS} for update", values, binary=True)).fetchone()
         if current is None:
             raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")
-        if any(getattr(rows.to_memory(workspace, current[1:]), name) != getattr(before, name) for name in _READ):
+        if any(getattr(rows.to_memory(workspace, current[1:]), name) != getattr(before, name) for name in _DECIDED_BY):
             return False
         await conn.execute(_SQL["update_memory"], values | {"row": Jsonb(rows.from_memory(after))})
         if vector is not None:
