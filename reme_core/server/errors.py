@@ -23,12 +23,14 @@ from reme_core.errors import (
     InputError,
     ModelAnswerError,
     ModelError,
+    ModelRefusedError,
     ModelUnavailableError,
     NotFoundError,
     ReMeError,
     SpoolError,
     did_you_mean,
 )
+from reme_core.jobs.log import REQUEST_ID
 from reme_core.server.wire import describe_problems
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,15 @@ _STATUS: Final[tuple[tuple[type[ReMeError], int], ...]] = (
 )
 """The HTTP status of each class of errors. An error has the status of the first class that it is an instance of."""
 
-_DATABASE_MESSAGE: Final = "the database is unavailable; try again later, or ask the operator of the service"
+_MESSAGES: Final[tuple[tuple[type[ReMeError], str], ...]] = (
+    (DatabaseError, "the database is unavailable; try again later, or ask the operator of the service"),
+    (EmbeddingModelError, ""),
+    (ModelUnavailableError, "a model is unavailable; try again later, or ask the operator of the service"),
+    (ModelRefusedError, "a model refuses this request; change it, or ask the operator of the service"),
+    (ModelAnswerError, "a model's answer is of no use; try again, or ask the operator of the service"),
+    (ModelError, "a model refuses this service; ask its operator"),
+)
+"""What callers are told instead of an error's message; empty: its message. The first class counts."""
 INTERNAL_MESSAGE: Final = "an error of the service itself; its log tells more under this request id"
 
 _CODES: Final = {
@@ -114,17 +124,28 @@ def error_response(scope: Scope, status: int, code: str, message: str) -> JSONRe
 
 def answer_to(error: ReMeError, scope: Scope) -> JSONResponse:
     """The response to a request that met an error; an error of the service itself is logged, too."""
-    status = status_of(error)
-    if status >= 500:
+    log_own_error(error, scope)
+    return error_response(scope, status_of(error), error.code, message_for_caller(error))
+
+
+def log_own_error(error: ReMeError, scope: Scope) -> None:
+    """Log an error that is of the service itself, and not the caller's."""
+    if (status := status_of(error)) >= 500:
         # Of a database or a model that is away the message says all; in an outage the rest would bury it.
         log.error("request %s: %s", scope.get("request_id", ""), error, exc_info=error if status == 500 else None)
-    return error_response(scope, status, error.code, message_for_caller(error))
 
 
 def message_for_caller(error: ReMeError) -> str:
-    """The message of an error, without details of the database."""
-    # A caller may be one of many tenants, whom addresses and roles of the database do not concern.
-    return _DATABASE_MESSAGE if isinstance(error, DatabaseError) else str(error)
+    """The message of an error, without details of the database and the models; the log has them."""
+    # A caller may be one of many tenants. Addresses and roles do not concern them, nor what a model's provider says,
+    # which may hold a part of the key.
+    return next((told for kind, told in _MESSAGES if isinstance(error, kind)), "") or str(error)
+
+
+def degraded_for_caller(degraded: str) -> str:
+    """What a retrieval went without, from "what: why"; the log has the reason, which may be the message of an error."""
+    log.warning("request %s, degraded: %s", REQUEST_ID.get(), degraded)
+    return f"{degraded.partition(': ')[0]}: a model failed or took too long; the service's log tells more"
 
 
 def add_error_handlers(app: FastAPI) -> None:

@@ -31,7 +31,7 @@ from starlette.types import Message as ASGIMessage
 from reme_core._version import __version__
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
-from reme_core.errors import DatabaseError, InputError, NotFoundError, ReMeError
+from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.given import storable
 from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of, wait_for_refusal
 from reme_core.server.errors import error_response, message_for_caller
@@ -165,7 +165,8 @@ class _Handlers:
 
     async def list_resources(self) -> list[types.Resource]:
         access = self._access()
-        workspaces = await self._service.reme.workspaces.list()
+        with _hide_internal_errors("resources/list"):
+            workspaces = await self._service.reme.workspaces.list()
         names = [name for name in workspaces if access.allows(name)]
         return [
             types.Resource(
@@ -247,11 +248,11 @@ def _hide_internal_errors(what: str) -> Iterator[None]:
     # The SDK sends the message of an exception to the model. Those of other libraries could hold passwords or paths.
     try:
         yield
-    except DatabaseError as error:
+    except ReMeError as error:
+        if (message := message_for_caller(error)) == str(error):
+            raise
         log.exception("%s failed", what)
-        raise ReMeError(message_for_caller(error)) from None
-    except ReMeError:
-        raise
+        raise ReMeError(message) from None
     except Exception:  # as above: of any library
         log.exception("%s failed", what)
         raise ReMeError("an error of the service itself; its log tells more") from None

@@ -13,6 +13,7 @@ from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.flows.execute import Response
 from reme_core.server.auth import Access, ApiKeys, access_of
+from reme_core.server.errors import degraded_for_caller
 from reme_core.settings import Settings
 from reme_core.store.libraries.format import library_path
 
@@ -48,7 +49,10 @@ class Service:
             is_local = self.host in LOOPBACK and not await self.keys.has_any()
             folder = library_folder(path, workspace, self.reme.settings, is_local=is_local)
             request = request | {"path": str(folder)}
-        return await self.reme.flows.execute(name, request, tell=tell)
+        response = await self.reme.flows.execute(name, request, tell=tell)
+        if told := response.metadata.get("degraded"):
+            response.metadata["degraded"] = [degraded_for_caller(line) for line in told]
+        return response
 
 
 def library_folder(path: str, workspace: str, settings: Settings, *, is_local: bool) -> Path:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from reme_core.episodes.api import CurvePoint
 from reme_core.errors import InputError, NotFoundError, did_you_mean
 from reme_core.given import JsonObject
-from reme_core.server.errors import COMMON_STATUSES, ErrorBody, openapi_errors
+from reme_core.server.errors import COMMON_STATUSES, ErrorBody, degraded_for_caller, openapi_errors
 from reme_core.server.route import RawPathRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import NOT_BLANK, WITHOUT_NUL, MessageIn, Number, PathWorkspace, Time, TopK
@@ -195,7 +195,7 @@ class JobOut(BaseModel):
     attempts: int
     scheduled_at: datetime | None
     changed_at: datetime | None
-    error: str | None = Field(description="Why the last attempt failed.")
+    error: str | None = Field(description="Why the last attempt failed, for keys to all workspaces.")
 
 
 class Jobs(BaseModel):
@@ -301,17 +301,21 @@ async def curve(
 
 
 @router.get("/{workspace_id:path}/jobs")
-async def list_jobs(workspace_id: PathWorkspace, service: TheService, limit: Limit = 100) -> Jobs:
+async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: TheAccess, limit: Limit = 100) -> Jobs:
     """What waits, runs and ran in the background for this workspace."""
     jobs = await service.reme.background.jobs(workspace_id, limit=limit)
-    return Jobs(jobs=[JobOut.model_validate(job, from_attributes=True) for job in jobs])
+    told = [JobOut.model_validate(job, from_attributes=True) for job in jobs]
+    for job in told:
+        if job.status != "succeeded":  # of one that did, these are the operations that were refused
+            job.error = access.told(job.error)
+    return Jobs(jobs=told)
 
 
 @router.post("/{workspace_id:path}/recall", responses=openapi_errors(409))
 async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheService) -> Recollection:
     """Find what is remembered about a query, with the parts of each hit's score."""
     options = body.model_dump(exclude={"query", "kind", "known", "happened", "time"})
-    return await service.reme.recall(
+    found = await service.reme.recall(
         workspace_id,
         body.query,
         kind=body.kind or None,
@@ -320,6 +324,9 @@ async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheServic
         time="query" if body.time == "query" else _time_range(body.time),
         flow="v1.recall",
         **options,
+    )
+    return found.model_copy(
+        update={"degraded": degraded_for_caller(f"recall: {found.degraded}")} if found.degraded else {}
     )
 
 

@@ -13,11 +13,13 @@ from reme_core.engine import Engine
 from reme_core.errors import ModelAnswerError, ReMeError
 from reme_core.jobs import worker
 from reme_core.models import cache
+from reme_core.server.http import create_app
 from reme_core.settings import EmbeddingSettings, Settings
 from reme_core.store.index import rounds
 from reme_core.types import Message
 from tests.faults.models import answer_in_prose, fail, hang
 from tests.loopback import Answer, Body, Loopback
+from tests.server.conftest import connected
 
 SAID = [Message(content=f"Ann drank tea number {n}.", message_id=str(n), session_id="s") for n in range(10)]
 
@@ -166,6 +168,17 @@ async def test_a_key_that_is_refused_is_warned_of_once(
         assert "check api_key" in (await reme.recall("w", query)).degraded
     warnings = [record.getMessage() for record in caplog.records if record.name == "reme_core.store.recall"]
     assert len(warnings) == 1 and "recall goes by words alone" in warnings[0] and "check api_key" in warnings[0]
+
+
+async def test_who_asks_a_service_is_told_what_failed_and_not_where(
+    reme: Engine, loopback: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
+    loopback.fail(500, times=100, message="the key sk-ab***yz is over its limit")
+    async with connected(create_app(reme)) as client:
+        flow = (await client.post("/retrieve_task_memory", json={"query": "tea?"})).json()["metadata"]["degraded"]
+        found = (await client.post("/v1/workspaces/w/recall", json={"query": "tea?"})).json()["degraded"]
+    assert flow == [found] == ["recall: a model failed or took too long; the service's log tells more"]
+    assert "sk-ab***yz" in caplog.text
 
 
 @pytest.mark.parametrize("fault", [hang, fail], ids=lambda fault: fault.__name__)

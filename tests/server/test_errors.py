@@ -15,7 +15,14 @@ import pytest
 from fastapi import FastAPI
 
 from reme_core.engine import Engine
-from reme_core.errors import DatabaseUnavailableError, ModelAnswerError, ModelUnavailableError, ReMeError
+from reme_core.errors import (
+    DatabaseUnavailableError,
+    ModelAnswerError,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+    ReMeError,
+)
 from reme_core.server.errors import AccessError, status_of
 from reme_core.server.http import create_app
 from tests.pages.blocks import ROOT
@@ -163,9 +170,11 @@ async def test_a_request_id_of_the_caller_comes_back_unless_it_is_unusable(clien
 @pytest.mark.parametrize(
     ("error", "status", "code"),
     [
-        (ModelUnavailableError("the model is away"), 503, "model_unavailable"),
-        (DatabaseUnavailableError("no connection"), 503, "database_unavailable"),
-        (ModelAnswerError("not JSON", raw="secret"), 502, "model_answer"),
+        (ModelUnavailableError("m at http://secret could not be reached"), 503, "model_unavailable"),
+        (DatabaseUnavailableError("no connection to secret"), 503, "database_unavailable"),
+        (ModelAnswerError("m at http://secret did not answer with JSON"), 502, "model_answer"),
+        (ModelRefusedError("m at http://secret refused the request"), 502, "model_refused"),
+        (ModelError("m at http://secret refused the key (401: Incorrect API key provided: secret)"), 502, "model"),
         (RuntimeError("password=hunter2"), 500, "internal"),
     ],
 )
@@ -189,6 +198,7 @@ async def test_a_failure_inside_is_told_without_its_inside(
     assert "secret" not in response.text
     assert "Traceback" not in response.text
     assert response.json()["request_id"] in caplog.text
+    assert str(error) in caplog.text
 
 
 async def test_a_body_beyond_the_limit_is_refused_announced_or_not(reme: Engine) -> None:

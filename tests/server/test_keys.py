@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from reme_core.engine import Engine
+from reme_core.jobs.told import Job
 from reme_core.server.auth import ApiKeys
 from reme_core.server.inspector import actions
 from reme_core.server.mcp import create_mcp_app
@@ -98,6 +100,18 @@ async def test_a_key_opens_its_workspaces_and_no_other(client: Client, keys: Api
     response = await client.post("/retrieve_task_memory", json={"query": "secret"}, headers=headers)
     assert response.status_code == 403, "the workspace that is meant where none is named is one like any other"
     assert "it opens 'mine': give one as workspace_id" in response.json()["message"]
+
+
+async def test_why_a_job_failed_is_told_to_keys_for_all_workspaces(client: Client, keys: ApiKeys, reme: Engine) -> None:
+    async def jobs(*_: object, **__: object) -> list[Job]:
+        return [Job(1, "summarise", "failed", "mine", "s", 8, None, None, "m at http://secret was not found", "")]
+
+    reme.background.jobs = jobs  # type: ignore[method-assign]
+    await reme.memories.add("mine", "Rex is a dog.")
+    for key, told in ((await keys.create("me", ["mine"]), "log says why"), (await keys.create("ops"), "http://secret")):
+        for path in ("/v1/workspaces/mine/jobs", "/inspector/jobs?w=mine"):
+            assert told in html.unescape((await client.get(path, headers=bearer(key))).text)
+            assert ("secret" in (await client.get(path, headers=bearer(key))).text) is ("secret" in told)
 
 
 async def test_a_key_opens_no_path_of_another_workspace(app: FastAPI, client: Client, keys: ApiKeys) -> None:

@@ -28,7 +28,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import AnyUrl
 
 from reme_core.engine import Engine
-from reme_core.errors import ConfigurationError
+from reme_core.errors import ConfigurationError, DatabaseUnavailableError, ModelError
 from reme_core.server import auth
 from reme_core.server.mcp import create_mcp_app, create_server
 from reme_core.server.mcp_tools import DEFAULT_TOOLS
@@ -151,6 +151,23 @@ async def errors_tell_what_to_do(session: ClientSession) -> None:
         result = await session.call_tool(name, arguments)
         assert result.isError
         assert told in text_of(result)
+
+
+async def test_what_fails_inside_is_told_without_its_inside(
+    session: ClientSession, reme: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(reme.workspaces, "list", fail)
+    monkeypatch.setattr(reme.flows, "execute", fail)
+    for error in (DatabaseUnavailableError("postgresql://secret"), ModelError("m at http://secret"), OSError("secret")):
+        with pytest.raises(McpError) as caught:
+            await session.list_resources()
+        result = await session.call_tool("retrieve_task_memory", {"query": "x"})
+        assert result.isError
+        assert "secret" not in f"{caught.value} {text_of(result)}"
+        assert str(error) in caplog.text
 
 
 async def test_memories_can_be_browsed_as_resources(session: ClientSession, reme: Engine) -> None:

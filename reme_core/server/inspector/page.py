@@ -21,7 +21,7 @@ from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.given import moment_of
 from reme_core.postgres.database import check_workspace
 from reme_core.server.auth import Access, key_in_headers
-from reme_core.server.errors import AccessError, message_for_caller, status_of
+from reme_core.server.errors import AccessError, log_own_error, message_for_caller, status_of
 from reme_core.server.inspector.look import environment
 from reme_core.server.service import Service
 from reme_core.store.sql import load
@@ -137,6 +137,7 @@ class PageRoute(APIRoute):
                 status = status_of(error)
                 if status == 401:
                     return _to_sign_in(request)
+                log_own_error(error, request.scope)
                 return render(request, "error.html", code=status, message=message_for_caller(error))
             except RequestValidationError as error:
                 what = error.errors()[0]["msg"]
