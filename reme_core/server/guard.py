@@ -26,6 +26,7 @@ _REQUEST_ID_HEADER: Final = "X-Request-ID"
 _REQUEST_ID: Final = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _LAST_WORDS_SECONDS: Final = 5.0  # for the end of a stream, since a caller may have stopped reading
 _PATH_CHARACTERS: Final = 500  # of a path in the log
+_LIVENESS: Final = ("/health", "/health/live")  # if they were refused, a service would be restarted for being busy
 _STOPPING: Final = (503, "stopping", "the service stops; send the request again")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -33,7 +34,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 class Guard:
     """Middleware around an ASGI app.
 
-    A request that comes while `limit_concurrency` others are under way is refused with 503.
+    A request that comes while `limit_concurrency` others are under way is refused with 503; liveness is told.
     A body of more than `max_body_bytes` is refused with 413. A request that takes longer than `timeout_seconds` is
     cancelled and answered with 504; a stream that has begun ends with an event `error`, also if the service stops.
     """
@@ -74,7 +75,7 @@ class Guard:
         self._metrics.in_progress.inc()
         self._under_way += 1
         try:
-            if self._under_way > self._limit_concurrency:
+            if self._under_way > self._limit_concurrency and scope["path"] not in _LIVENESS:
                 problem = (503, "overloaded", self._too_many())
             elif int(headers.get("content-length") or 0) > self._max_body_bytes:
                 problem = (413, "too_large", self._too_large())

@@ -56,12 +56,12 @@ class _StorableRequest(Request):
         body = await self.body()
         try:
             value = json.loads(body, parse_float=_finite_number, parse_constant=_finite_number)
+            return storable(value) if _UNSTORABLE_ESCAPE.search(body) else value
         except json.JSONDecodeError:
             raise
         except (ValueError, RecursionError) as error:  # not UTF-8, a number of 5,000 digits, very deep nesting
             # FastAPI answers 422 to this error, and 400 to any other.
             raise json.JSONDecodeError(str(error), "", 0) from None
-        return storable(value) if _UNSTORABLE_ESCAPE.search(body) else value
 
 
 def _finite_number(text: str) -> float:

@@ -29,6 +29,7 @@ from tests.pages.blocks import ROOT
 from tests.server.conftest import connected
 
 Client = httpx.AsyncClient
+NESTED = b'{"query": "x", "extra": ' + b"[" * 2_000 + rb'"\u0000"' + b"]" * 2_000 + b"}"
 
 
 def kinds_of_errors(kind: type[ReMeError]) -> Iterator[type[ReMeError]]:
@@ -136,7 +137,9 @@ async def test_a_nul_in_an_address_is_called_one(client: Client) -> None:
     assert refused.json()["message"] == "user_id: it holds a NUL character (U+0000); remove it"
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"query": NaN}', b'{"top_k": 1e999}', b"[" * 100_000, b'"x"'])
+@pytest.mark.parametrize(
+    "content", [b"{", b"\xff", b'{"query": NaN}', b'{"top_k": 1e999}', b"[" * 100_000, b'"x"', NESTED]
+)
 async def test_a_body_that_is_no_usable_json_is_the_callers_error(client: Client, content: bytes) -> None:
     headers = {"Content-Type": "application/json"}
     response = await client.post("/retrieve_task_memory", content=content, headers=headers)
@@ -229,6 +232,8 @@ async def test_a_request_too_many_is_refused_in_the_form_of_all_errors(reme: Eng
             partial(client.post, "/retrieve_task_memory", content=hold(), headers={"Content-Type": "application/json"})
         )
         await held.wait()
+        for path in ("/health", "/health/live"):  # a service that is busy is alive, and must not be restarted
+            assert (await client.get(path)).status_code == 200
         refused = await client.post("/retrieve_task_memory", json={"query": "x"})
         going_on.set()
     assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "overloaded", "1")
