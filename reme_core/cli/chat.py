@@ -201,7 +201,14 @@ class Terminal:
     async def _agrees(self, question: str) -> bool:
         if not sys.stdin.isatty():
             raise InputError("there is nobody to ask; write /delete_all yes")
-        return (await asyncio.to_thread(input, f"{question} [y/N] ")).strip().lower() in ("y", "yes")
+        with require_extra("chat"):
+            from prompt_toolkit import PromptSession
+
+        prompt: PromptSession[str] = PromptSession()  # a thread in `input` would not end at Ctrl-C
+        try:
+            return (await prompt.prompt_async(f"{question} [y/N] ")).strip().lower() in ("y", "yes")
+        except (EOFError, KeyboardInterrupt):
+            return False
 
     async def read_message(self, _: Arguments) -> None:
         """Shows what was said in this conversation."""

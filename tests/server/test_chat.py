@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TextIO
 from unittest.mock import AsyncMock
 
 import numpy as np
@@ -264,14 +260,16 @@ async def test_why_is_readable_in_a_terminal_of_80_columns(
     assert "The heating in" in shown
 
 
-@pytest.mark.parametrize(("answer", "left"), [("n", 1), ("", 1), ("y", 0)])
+@pytest.mark.parametrize(("answer", "left"), [("n\r", 1), ("\r", 1), ("y\r", 0), ("\x03", 1), ("\x04", 1)])
 async def test_all_is_deleted_only_when_somebody_agrees(
     reme: Engine, terminal: Terminal, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
 ) -> None:
     await reme.memories.add("alice", "She drinks tea.")
-    with pty_answering(answer) as stdin:
-        monkeypatch.setattr("sys.stdin", stdin)
-        await terminal.say("/delete_all")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    with create_pipe_input() as typing, create_app_session(input=typing, output=DummyOutput()):
+        typing.send_text(answer)
+        async with asyncio.timeout(20):
+            await terminal.say("/delete_all")
     assert len(await reme.memories.list("alice")) == left
 
 
@@ -285,13 +283,3 @@ async def test_what_was_typed_is_readable_by_its_owner_alone(terminal: Terminal,
     history = settings.data_dir / "chat_history"
     assert "I live in Porto" in history.read_text()
     assert history.stat().st_mode & 0o777 == 0o600
-
-
-@contextmanager
-def pty_answering(line: str) -> Iterator[TextIO]:
-    """A terminal at which somebody has typed a line."""
-    ours, theirs = pty.openpty()
-    os.write(ours, f"{line}\n".encode())
-    with os.fdopen(theirs, encoding="utf-8") as terminal:
-        yield terminal
-    os.close(ours)
