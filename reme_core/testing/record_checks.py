@@ -163,6 +163,25 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
     expect(answers == ["Let us go on."], f"an answer of the cancelled turn was stored: {answers}")
 
 
+@check(Rule.DURABLE)
+async def _a_turn_cancelled_while_it_recalls_keeps_the_users_words(stage: Stage) -> None:
+    reme = await stage.open_watched_memory()
+    conversation = await stage.talk(ScriptedModel(), client=reme)
+    reme.may_answer.clear()
+    turn = asyncio.ensure_future(conversation.say(STATEMENT))
+    for _ in range(200):
+        if reme.recalled:
+            break
+        await asyncio.sleep(0.02)
+    turn.cancel()
+    await asyncio.wait([turn])
+    reme.may_answer.set()
+    await conversation.say("Sorry, go on.")
+    await conversation.aclose()
+    stored = await stage.stored_messages()
+    expect(("user", STATEMENT) in stored, f"the words of a turn cancelled while it recalled were lost: {stored}")
+
+
 @check(Rule.DURABLE, Capability.RESETS)
 async def _a_reset_keeps_the_words_of_a_cancelled_turn(stage: Stage) -> None:
     model = ScriptedModel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -54,12 +55,15 @@ class WatchedReMe(AsyncReMe):
         recalled: The query of each recall.
         recorded: The new messages of each record.
         traces: The id of the trace in which each recall ran.
+        may_answer: Recalls wait until it is set, as it is by default.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.recalled: list[str] = []
         self.recorded: list[list[Message]] = []
         self.traces: list[int] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         self._connect(Connection(settings, lambda settings: _WatchedEngine(settings, self)))
 
 
@@ -73,9 +77,11 @@ class _WatchedEngine(Engine):
         answer = self.recall_steps.answer
 
         async def watch(questions: Sequence[Question], *rest: Any, **options: Any) -> Recollection:
-            """Answer, and keep the query and the current trace."""
+            """Keep the query and the current trace, and answer when it may."""
             self._watched.recalled.append(questions[0].text)
             self._watched.traces.append(trace.get_current_span().get_span_context().trace_id)
+            if not self._watched.may_answer.is_set():
+                await asyncio.to_thread(self._watched.may_answer.wait)
             return await answer(questions, *rest, **options)
 
         self.recall_steps.answer = watch  # type: ignore[method-assign]  # in place of the method, for this engine alone

@@ -65,7 +65,8 @@ class PlainConversation(Conversation):
         try:
             answer = await self._answer(question)
         except BaseException:
-            if self.fault != "loses what is cancelled":
+            is_lost = self.fault == "loses what no model saw" and not self.model.prompts
+            if self.fault != "loses what is cancelled" and not is_lost:
                 self.turn.record_soon([question], question.message_id)
             raise
         reply = Message(role="assistant", content=answer, author="" if self.fault == "forgets who spoke" else AGENT)
@@ -227,6 +228,7 @@ FAULTS = {
     "marks images": "generated_conversations_are_written_word_for_word",
     "loses edits": "generated_conversations_are_written_word_for_word",
     "loses what is cancelled": "a_turn_cancelled_at_the_model_keeps_the_users_words",
+    "loses what no model saw": "a_turn_cancelled_while_it_recalls_keeps_the_users_words",
     "fails turns": "a_dead_database_does_not_end_the_turn",
     "hides errors": "a_dead_database_ends_the_turn_if_asked",
     "swallows options": "an_unknown_option_is_refused",

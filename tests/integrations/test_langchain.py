@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from reme_core import AsyncReMe, Memory, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.testing import ScriptedModel
 from reme_core.turn import TurnMemory
-from tests.integrations.inside import ASKED, TOLD, stored
+from tests.integrations.inside import ASKED, TOLD, engine_of, stored, stored_rows
 from tests.integrations.langchain_driver import LangChainConversation, ScriptedChat
 
 
@@ -324,3 +325,28 @@ async def test_a_history_serves_a_runnable(settings: Settings) -> None:
     await chain.ainvoke([HumanMessage("two")], config)
     assert seen == [["one"], ["one", "answer 1", "two"]]
     await history.aclose()
+
+
+async def test_a_run_that_ends_while_it_recalls_records_the_users_words(
+    reme: AsyncReMe, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, recalling = await engine_of(reme), threading.Event()
+
+    async def recall_for_ever(*query: object, **options: object) -> None:
+        recalling.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(engine.recall_steps, "answer", recall_for_ever)
+    memory = ReMeMiddleware(reme, "alice", on_error="raise", patience=1.0)
+    agent = create_agent(ScriptedChat(model), middleware=[memory])
+    run = asyncio.ensure_future(agent.ainvoke({"messages": [HumanMessage(TOLD)]}))
+    await asyncio.to_thread(recalling.wait, 20)
+    run.cancel()
+    await asyncio.wait([run])
+    with pytest.raises(DatabaseUnavailableError, match="did not answer within 1 seconds"):
+        agent.invoke({"messages": [HumanMessage(ASKED)]})
+    for _ in range(100):  # both are delivered in the background
+        if len(said := await stored_rows(reme)) == 2:
+            break
+        await asyncio.sleep(0.05)
+    assert sorted(said) == sorted([("user", TOLD), ("user", ASKED)])

@@ -216,7 +216,8 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         self._give_up(list(self._unfinished.values())[:-_UNFINISHED])
         if self._recall:
             seen = [*from_langchain(turn.before, turn.session_id), *turn.new]
-            turn.note = (await turn.memory.begin(seen, turn.turn_id, session_id=turn.session_id)).text
+            with self._record_if_broken_off(turn):
+                turn.note = (await turn.memory.begin(seen, turn.turn_id, session_id=turn.session_id)).text
         return turn
 
     def _unfinished_turn(self, state: Any) -> Turn | None:
