@@ -24,7 +24,7 @@ class Counts:
     failures: int = 0
     """Recalls and deliveries that failed; a failed delivery is tried again."""
     refused: int = 0
-    """Turns that were not accepted because too many wait already."""
+    """Turns that were not accepted, most likely because too many wait already; the log says why."""
     set_aside: int = 0
     """Turns, or parts of turns, that the database refuses for good; `reme spool list` shows them."""
     at_risk: int = 0

@@ -25,7 +25,7 @@ from opentelemetry import trace
 
 from reme_core.client import AsyncReMe
 from reme_core.connection import callers_portal
-from reme_core.errors import InputError, NotFoundError, SpoolError
+from reme_core.errors import InputError, NotFoundError
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
 from reme_core.prompts.fence import NOTE_METADATA, is_note
@@ -40,6 +40,7 @@ from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.text.ids import id_within
 from reme_core.text.plain import encode_json
 from reme_core.text.redact import redact
+from reme_core.text.secrets import rules_of
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.closing import Closing
 from reme_core.turn.connections import Client, ReMeLike, TurnConnection
@@ -90,12 +91,14 @@ class TurnMemory(Closing):
 
         Raises:
             InputError: An option is unknown, or a value does not fit.
-            ConfigurationError: No workspace was given, and the settings do not allow the default one.
+            ConfigurationError: No workspace was given, and the settings do not allow the default one; or `redact` in
+                the settings names an unknown kind.
         """
         chosen = complete_options(options)
         self._usage = UsageByWorkspace()
         self._connection = TurnConnection(database_url, client, chat=chat, usage=self._usage)
         self._chat = chat
+        rules_of(tuple(self.settings.redact))  # raises here, not when the first turn is to be recorded
         self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
         self.kinds = spell_out(chosen["kinds"])
         scope: Scope = {"user_id": chosen["user_id"], "agent_id": chosen["agent_id"], "run_id": chosen["run_id"]}
@@ -260,7 +263,7 @@ class TurnMemory(Closing):
 
     async def _hand_over(self, new: Sequence[Message], turn_id: str) -> int:
         self.lend_loop()
-        if not new or not self._put(self._entry(new)):  # before the first await, where a caller may be cancelled
+        if not new or not self._put(messages=new):  # before the first await, where a caller may be cancelled
             return 0
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
             span.set_attribute("reme.messages", len(new))
@@ -281,7 +284,7 @@ class TurnMemory(Closing):
         The messages are delivered in the background. A crash can lose them until the spool's file has them.
         """
         new = self._new_messages(messages, turn_id, session_id)
-        return len(new) if new and self._deliver_soon(self._entry(new)) else 0
+        return len(new) if new and self._deliver_soon(messages=new) else 0
 
     def record_calls(self, calls: Sequence[ToolCallResult]) -> int:
         """Hand over finished tool calls for tool memory; nothing is recorded unless `tool` is among the kinds.
@@ -293,9 +296,7 @@ class TurnMemory(Closing):
             How many calls were handed over.
         """
         new = self._deduplicator.new_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
-        if not new or not self._deliver_soon(Entry(self.workspace_id, calls=redact(new, self.settings.redact))):
-            return 0
-        return len(new)
+        return len(new) if new and self._deliver_soon(calls=new) else 0
 
     async def recall(self, query: str, *, limit: int | None = None, min_relevance: float = 0.0) -> list[Hit]:
         """Recall without a turn: memories of the kinds in use, and messages, what fits best first.
@@ -362,23 +363,21 @@ class TurnMemory(Closing):
         said = [] if self.write == "off" else read_messages(messages)
         return self._deduplicator.new_messages(said, turn_id, session_id)
 
-    def _entry(self, messages: Sequence[Message]) -> Entry:
-        return Entry(self.workspace_id, self.as_recorded(messages))
-
-    def _put(self, entry: Entry) -> bool:
+    def _put(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> bool:
         try:
-            self._outbox.put(entry)
-        except SpoolError as error:
-            self._deduplicator.forget(entry)
+            said, done = self.as_recorded(messages), redact(list(calls), self.settings.redact)
+            self._outbox.put(Entry(self.workspace_id, said, done))
+        except Exception as error:  # any error, as in `_note`: the agent has answered, and its answer must not be lost
+            self._deduplicator.forget(messages, calls)
             self.counts.refused += 1
-            log.error("a turn of workspace '%s' is not recorded: %s", entry.workspace, error)
+            log.error("a turn of workspace '%s' is not recorded: %s", self.workspace_id, error)
             if self.on_error == "raise":
                 raise
             return False
         return True
 
-    def _deliver_soon(self, entry: Entry) -> bool:
-        if taken := self._put(entry):
+    def _deliver_soon(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> bool:
+        if taken := self._put(messages=messages, calls=calls):
             self.reme.connection.portal.submit(self._outbox.keep_for_later())
         return taken
 

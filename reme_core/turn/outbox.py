@@ -65,9 +65,9 @@ class Deduplicator:
         self._drop_oldest()
         return new
 
-    def forget(self, entry: Entry) -> None:
-        """Let an entry be handed over again, because the spool did not accept it."""
-        for known in (*(m.message_id for m in entry.messages), *(call.call_hash for call in entry.calls)):
+    def forget(self, messages: Sequence[Message], calls: Sequence[ToolCallResult]) -> None:
+        """Let messages and calls be handed over again, because the spool did not accept them."""
+        for known in (*(message.message_id for message in messages), *(call.call_hash for call in calls)):
             self._known.pop(known, None)
 
     def _drop_oldest(self) -> None:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from reme_core import AsyncReMe, ReMe
-from reme_core.errors import DatabaseUnavailableError, InputError
+from reme_core.errors import ConfigurationError, DatabaseUnavailableError, InputError
 from reme_core.settings import Settings
 from reme_core.turn import NOTE_METADATA, TurnMemory
 from reme_core.turn.memory_tools import MemoryTools
@@ -312,6 +312,24 @@ async def test_messages_without_ids_get_stable_ones_from_their_turn(reme: AsyncR
         async with TurnMemory(reme, "alice", write="awaited") as turn:
             await turn.record(said, turn_id, session_id="s")
     assert await stored(reme) == ["Yes."] * 4
+
+
+def test_a_mistake_in_redact_shows_when_a_memory_is_made() -> None:
+    with pytest.raises(ConfigurationError, match="redact: there is no kind 'emial'"):
+        TurnMemory(Settings(redact=["emial"]), "alice")
+
+
+async def test_what_cannot_be_made_ready_to_store_ends_no_turn_and_may_be_handed_over_again(settings: Settings) -> None:
+    told = Message(message_id="m1", content=TOLD)
+    chosen = settings.model_copy(update={"redact": ["email"]})
+    async with TurnMemory(chosen, "alice", write="awaited") as turn:
+        chosen.redact.append("emial")
+        assert await turn.record([told]) == 0
+        assert turn.record_soon([told]) == 0
+        assert turn.counts.refused == 2
+        chosen.redact.pop()
+        assert await turn.record([told]) == 1
+        assert turn.counts.messages == 1
 
 
 async def test_what_cannot_be_stored_is_cleaned_and_stored(turn: TurnMemory, reme: AsyncReMe) -> None:
