@@ -43,6 +43,32 @@ async def test_a_turn_is_recorded_when_it_ends(reme: AsyncReMe, model: ScriptedM
     assert "Only for the copy." not in str(await agent.model_context.get_messages())
 
 
+async def test_an_agent_with_two_memories_is_shown_the_newest_note_of_each(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    for workspace, facts in (("ann", ("Rex lives in Lisbon.", "Tom eats fish.")), ("team", ("Rex likes balls.",))):
+        await reme.memories.add(workspace, list(facts))
+
+    def agent_with_both() -> AssistantAgent:
+        memories = [ReMeMemory(reme, workspace, token_budget=60, top_k=1) for workspace in ("ann", "team")]
+        return AssistantAgent("assistant", FakeClient(model), memory=memories)
+
+    agent = agent_with_both()
+    await agent.run(task="What do you know about Rex?")
+    assert "Lisbon" in model.last_prompt and "balls" in model.last_prompt
+    again = agent_with_both()
+    await again.load_state(await agent.save_state())
+    await again.run(task="Tell me about Rex.")
+    assert len(model.notes()) == 2
+    alone = AssistantAgent(
+        "assistant", FakeClient(model), memory=[ReMeMemory(reme, "ann")], model_context=again.model_context
+    )
+    await alone.run(task="And what else about Rex?")  # a new object, in a context that two others have used
+    assert len(model.notes()) == 1
+    await again.run(task="Tell me all about Rex.")
+    assert "Lisbon" in model.last_prompt and "balls" in model.last_prompt
+
+
 async def test_many_agents_share_a_memory_and_nothing_is_written_twice(reme: AsyncReMe, model: ScriptedModel) -> None:
     memory = ReMeMemory(reme, "alice")
     agents = [AssistantAgent(f"a{number}", FakeClient(model), memory=[memory]) for number in range(70)]

@@ -29,7 +29,7 @@ from reme_core.turn import AgentChat, Completion, asking_agent, check_model, hea
 from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
-"""The source of messages with a note. It marks them, since no agent has this name."""
+"""How the source of a message with a note begins. It marks the note, since no agent has such a name."""
 MIME_TYPE = "mime_type"
 """The key in a memory's metadata for the type of its content, if that is not plain text."""
 

@@ -120,14 +120,14 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         for name, is_given in (("position='system'", self.turn.position == "system"), ("window", self.turn.window)):
             if is_given:
                 raise InputError(f"for {name} use a ReMeAssistantAgent, or a ReMeModelContext around the memory")
-        watch(model_context, self.contexts)
+        source = watch(model_context, self.contexts)
         await name_asker(model_context)
         await self.contexts.begin_turn(model_context)
         session_id = self.contexts.session_of(model_context)
         note = await self.turn.begin(await visible_messages(model_context), session_id=session_id)
-        await replace_note(model_context, note.text)
-        if note.text and not any(map(is_note, await model_context.get_messages())):
-            await replace_note(model_context, "")
+        await replace_note(model_context, note.text, source)
+        if note.text and not any(is_note(message, source) for message in await model_context.get_messages()):
+            await replace_note(model_context, "", source)
             log.warning(
                 "the model was not shown what was recalled: a %s leaves out the message with the note. "
                 "Let it show more messages, or use a ReMeAssistantAgent, or a ReMeModelContext around the memory",

@@ -165,8 +165,12 @@ class Contexts:
 _watching: dict[int, list[Contexts]] = {}
 
 
-def watch(context: ChatCompletionContext, contexts: Contexts) -> None:
-    """Let a context of AutoGen be recorded at the end of its turns, and before it is cleared."""
+def watch(context: ChatCompletionContext, contexts: Contexts) -> str:
+    """Let a context of AutoGen be recorded at the end of its turns, and before it is cleared.
+
+    Returns:
+        The source of this memory's notes in the context: an agent may have several memories.
+    """
     key = id(context)
     if key not in _watching:
         _watching[key] = []
@@ -176,6 +180,9 @@ def watch(context: ChatCompletionContext, contexts: Contexts) -> None:
         context.clear = MethodType(_end_and_clear, context)  # type: ignore[method-assign]  # likewise
     if contexts not in _watching[key]:
         _watching[key].append(contexts)
+    # By its number, since an agent asks its memories in their order.
+    number = _watching[key].index(contexts)
+    return f"{NOTE_SOURCE}_{number + 1}" if number else NOTE_SOURCE
 
 
 async def _add_and_record(context: ChatCompletionContext, message: LLMMessage) -> None:
@@ -229,18 +236,23 @@ async def visible_messages(context: ChatCompletionContext) -> list[Message]:
     return [said for message in shown for said in from_model(message)]
 
 
-async def replace_note(context: ChatCompletionContext, note: str) -> None:
-    """Put the note before the last user message, and remove an older note."""
+async def replace_note(context: ChatCompletionContext, note: str, source: str) -> None:
+    """Put the note before the last user message, and remove older notes: of this source, and all of earlier turns."""
     state = await context.save_state()
     if "messages" not in state:  # not a context of AutoGen itself, so messages can only be appended
         if note:
-            await context.add_message(UserMessage(content=note, source=NOTE_SOURCE))
+            await context.add_message(UserMessage(content=note, source=source))
         return
     messages = ChatState.model_validate(state).messages
-    kept = [message for message in messages if not is_note(message)]
+    said = [place for place, message in enumerate(messages) if not is_note(message)]
+    asked = [place for place in said if isinstance(messages[place], UserMessage)]
+    last = asked[-1] if asked else len(messages)
+    before = max((place for place in said if place < last), default=-1)
+    others = {place for place in range(before + 1, last) if not is_note(messages[place], source)}  # of this turn
+    kept = [message for place, message in enumerate(messages) if place in others or not is_note(message)]
     if note:
         users = [place for place, message in enumerate(kept) if isinstance(message, UserMessage)]
-        kept.insert(users[-1] if users else len(kept), UserMessage(content=note, source=NOTE_SOURCE))
+        kept.insert(users[-1] if users else len(kept), UserMessage(content=note, source=source))
     if len(kept) != len(messages) or note:
         await context.load_state({**state, "messages": [message.model_dump() for message in kept]})
 
@@ -270,6 +282,8 @@ class ChatState(BaseModel):
     messages: list[LLMMessage]
 
 
-def is_note(message: LLMMessage) -> bool:
-    """Whether a message of a model context is a note."""
-    return isinstance(message, UserMessage) and message.source == NOTE_SOURCE
+def is_note(message: LLMMessage, source: str = "") -> bool:
+    """Whether a message of a model context is a note, of this source or of any."""
+    if not isinstance(message, UserMessage):
+        return False
+    return message.source == source if source else message.source.startswith(NOTE_SOURCE)
