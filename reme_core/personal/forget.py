@@ -44,7 +44,7 @@ async def memories_to_forget(command: Command, message: Message, state: Personal
     return list((found | {insight.memory_id: insight for insight in insights}).values())
 
 
-def erasing(memories: Sequence[Memory], told: Message, user_name: str) -> Erase:
+def erasure_of(memories: Sequence[Memory], told: Message, user_name: str) -> Erase:
     """The erasure of memories that a message tells; what other people said stays."""
     ids = [memory.memory_id for memory in memories]
     return Erase(ids, subject_of(told, user_name), told.author, told.scope)

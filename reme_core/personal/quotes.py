@@ -18,7 +18,7 @@ import numpy as np
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import erasing, keep_from_recall, memories_to_forget
+from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget
 from reme_core.personal.nearby import QUOTED, nearest, subject_of
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.state import PersonalState
@@ -187,7 +187,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
         found = await memories_to_forget(piece.command, message, state, deps)
         if piece.command.action == "erase":
             erased |= {m.memory_id: m for m in found}
-            erasures.append(erasing(found, message, state.user_name))
+            erasures.append(erasure_of(found, message, state.user_name))
         else:
             forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
     support, repeated, embedded = await _repetitions(state.workspace_id, list(drafts.values()), deps)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from reme_core.personal.forget import erasing
+from reme_core.personal.forget import erasure_of
 from reme_core.personal.nearby import READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
@@ -146,7 +146,7 @@ class Reconciliation:
 
     def _erase(self, memories: Sequence[Memory], message: Message) -> None:
         self.erased |= {memory.memory_id: memory for memory in memories}
-        self.erasures.append(erasing(memories, message, self.user_name))
+        self.erasures.append(erasure_of(memories, message, self.user_name))
         for memory in memories:
             self.closing.pop(memory.memory_id, None)
 

@@ -52,7 +52,7 @@ class Access:
         """Whether the caller may use this workspace."""
         return self.workspaces is None or workspace in self.workspaces
 
-    def told(self, reason: str | None) -> str | None:
+    def reason_for_caller(self, reason: str | None) -> str | None:
         """Why a job or a model failed; who may not use all workspaces is told where that stands."""
         # The reason may name the addresses of the database and of models, or be what a model's provider says.
         return reason and (reason if self.workspaces is None else "the service's log says why")

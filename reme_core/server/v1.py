@@ -31,8 +31,6 @@ from reme_core.types import (
 )
 
 _ACTOR: Final = "http"
-
-
 MemoryId = Annotated[str, Path(min_length=1, max_length=500, pattern=WITHOUT_NUL)]
 PlainText = Annotated[str, Field(pattern=WITHOUT_NUL)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
@@ -220,11 +218,10 @@ async def _check_parameters(request: Request) -> None:
     known = [field.alias for field in request.scope["route"].dependant.query_params]
     for name in request.query_params:
         if name not in known:
-            told = f"there are {', '.join(known)}" if known else "there are none here"
-            raise InputError(f"nothing was done: there is no parameter '{name}'; {did_you_mean(name, known, told)}")
+            advice = did_you_mean(name, known, f"there are {', '.join(known) or 'none here'}")
+            raise InputError(f"nothing was done: there is no parameter '{name}'; {advice}")
         if name != "kind" and (times := len(request.query_params.getlist(name))) > 1:  # of `kind`, all count
-            problem = f"'{name}' is given {times} times, and only one would count; ask for each by itself"
-            raise InputError(f"nothing was done: {problem}")
+            raise InputError(f"nothing was done: '{name}' is given {times} times; ask for each by itself")
 
 
 # A slash in a name should come as %2F. In a workspace it may come as it is, too, since some proxies decode it. So where
@@ -305,9 +302,8 @@ async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: Th
     """What waits, runs and ran in the background for this workspace."""
     jobs = await service.reme.background.jobs(workspace_id, limit=limit)
     told = [JobOut.model_validate(job, from_attributes=True) for job in jobs]
-    for job in told:
-        if job.status != "succeeded":  # of one that did, these are the operations that were refused
-            job.error = access.told(job.error)
+    for job in [job for job in told if job.status != "succeeded"]:  # one that did tells what it refused of an answer
+        job.error = access.reason_for_caller(job.error)
     return Jobs(jobs=told)
 
 
@@ -325,9 +321,7 @@ async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheServic
         flow="v1.recall",
         **options,
     )
-    return found.model_copy(
-        update={"degraded": degraded_for_caller(f"recall: {found.degraded}")} if found.degraded else {}
-    )
+    return found.model_copy(update={"degraded": found.degraded and degraded_for_caller(f"recall: {found.degraded}")})
 
 
 @router.post("/{workspace_id:path}/memories", status_code=201, responses=openapi_errors(409))

@@ -30,7 +30,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.messages import rewrite
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
-from reme_core.store.wordings import Cut, as_values, cut_of
+from reme_core.store.wordings import Cut, as_values, remover_of
 from reme_core.types import SCOPES, Memory, Scope
 
 # A subquery on no row is carried out once, where a function would be called for each row.
@@ -203,7 +203,7 @@ async def _carry_out_everywhere(
     words = (plan.statements | plan.situations | set(plan.emptied.values())) - plan.kept
     await _carry_out(conn, workspace, plan)
     # Inside the transaction: if this fails, nothing is erased, and the caller can try again.
-    await erase_waiting(workspace, cut_of(words))
+    await erase_waiting(workspace, remover_of(words))
 
 
 async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> None:
@@ -211,7 +211,7 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     swept = wordings - plan.kept
     words = swept | set(plan.emptied.values()) - plan.kept
     await plan.collect_messages(conn, workspace, swept)
-    cut = cut_of(wordings)
+    cut = remover_of(wordings)
     rewritten = {message_id: cut(content) for message_id, content in plan.cut.items()} | dict.fromkeys(plan.emptied, "")
     blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
     numbers = [number for number, _ in plan.memories.values()]

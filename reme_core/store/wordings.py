@@ -23,19 +23,19 @@ Cut = Callable[[str], str]
 """Removes words from a text."""
 
 
-def cut_of(wordings: Collection[str]) -> Cut:
+def remover_of(wordings: Collection[str]) -> Cut:
     """What removes wordings from a text: distinctive ones wherever they stand, others where they are all of it."""
     whole = {wording.lower() for wording in wordings}
     patterns = [re.compile(re.escape(form), re.IGNORECASE) for form in forms(wordings)]
 
-    def cut(text: str) -> str:
+    def remove(text: str) -> str:
         if text.lower() in whole:
             return ""
         for pattern in patterns:
             text = pattern.sub("", text)
         return text
 
-    return cut
+    return remove
 
 
 def cut_json(value: Any, cut: Cut) -> Any:
@@ -77,11 +77,11 @@ def forms(wordings: Collection[str]) -> list[str]:
 
 def _forms(wording: str) -> list[str]:
     """A wording as it is, as it reads within JSON, and as it reads within JSON that is a text of other JSON."""
-    within = _escaped([wording])
-    return [wording, *within, *_escaped(within)]
+    within = _escape([wording])
+    return [wording, *within, *_escape(within)]
 
 
-def _escaped(texts: Collection[str]) -> list[str]:
+def _escape(texts: Collection[str]) -> list[str]:
     return [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for text in texts for ascii_only in (False, True)]
 
 

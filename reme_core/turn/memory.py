@@ -56,7 +56,6 @@ __all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
-
 tracer = trace.get_tracer("reme_core")
 
 
@@ -118,7 +117,7 @@ class TurnMemory(Closing):
         )  # fmt: skip
         self._spool_path = spool_path(chosen["spool"], self.settings)
         self._outbox = Outbox(self._connection, Spool(self._spool_path), self.counts)
-        self._notes = NotesByTurn()
+        self._notes = NotesByTurn(self.counts)
         self._deduplicator = Deduplicator()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -134,7 +133,7 @@ class TurnMemory(Closing):
         place = self.settings if self._connection.is_own else self.reme
         other._connection = TurnConnection(place, chat=other._chat, usage=other._usage)
         other._outbox = Outbox(other._connection, Spool(self._spool_path), other.counts)
-        other._notes, other._deduplicator = NotesByTurn(), Deduplicator()
+        other._notes, other._deduplicator = NotesByTurn(self.counts), Deduplicator()
         return other
 
     async def aclose(self) -> None:
@@ -167,7 +166,7 @@ class TurnMemory(Closing):
         """
         other = copy.copy(self)
         other.workspace_id = check_workspace(workspace_id)
-        other._notes, other._deduplicator = NotesByTurn(), Deduplicator()
+        other._notes, other._deduplicator = NotesByTurn(self.counts), Deduplicator()
         self._usage.begin(workspace_id)
         return other
 
@@ -178,7 +177,7 @@ class TurnMemory(Closing):
         closes both.
         """
         other = copy.copy(self)
-        other._recall, other._notes = self._recall.about(person), NotesByTurn()
+        other._recall, other._notes = self._recall.about(person), NotesByTurn(self.counts)
         return other
 
     @property
@@ -223,7 +222,7 @@ class TurnMemory(Closing):
         if note is not None and not (note.error and self.on_error == "raise"):
             self.counts.reused += 1
             return note
-        made = self._note_once(key, lambda: self._note(question, messages, turn_id))
+        made = self._notes.make(key, lambda: self._note(question, messages, turn_id))
         note = await self.reme.connection.portal.run(made)
         if note.error is not None and self.on_error == "raise":
             raise note.error
@@ -381,19 +380,14 @@ class TurnMemory(Closing):
             self.reme.connection.portal.submit(self._outbox.keep_for_later())
         return taken
 
-    async def _note_once(self, key: str, make: Callable[[], Coroutine[Any, Any, Note]]) -> Note:
-        self.counts.reused += self._notes.is_making(key)
-        return await self._notes.make(key, make)
-
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
             self.counts.recalls += 1
             try:
                 async with asyncio.timeout(self.patience):
                     await self._outbox.flush()
-                    note = await self._recall.note(
-                        await self._connection.engine(), self.workspace_id, question, present, turn_id
-                    )
+                    engine = await self._connection.engine()
+                    note = await self._recall.note(engine, self.workspace_id, question, present, turn_id)
             except Exception as error:  # any error: a turn without memory is better than none, and it is reported
                 self.counts.failures += 1
                 problem = report_failure(span, error, self.patience, "a turn goes on without memory")

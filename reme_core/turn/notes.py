@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from reme_core.prompts.note import Note
+from reme_core.turn.accounts import Counts
 from reme_core.types import new_id
 
 _TURNS_REMEMBERED: Final = 256  # whose notes are kept, for callers that ask again
@@ -16,7 +17,8 @@ _TURNS_REMEMBERED: Final = 256  # whose notes are kept, for callers that ask aga
 class NotesByTurn:
     """The notes of the last turns, by the names of the turns; for a turn without a name nothing is remembered."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
         self._notes: OrderedDict[str, Note] = OrderedDict()
         self._making: dict[str, asyncio.Task[Note]] = {}
 
@@ -24,15 +26,13 @@ class NotesByTurn:
         """The note that was made for a turn, if it is still remembered."""
         return self._notes.get(key)
 
-    def is_making(self, key: str) -> bool:
-        """Whether the note of a turn is being made."""
-        return key in self._making
-
     async def make(self, key: str, work: Callable[[], Coroutine[Any, Any, Note]]) -> Note:
         """The note of a turn: made by `work`, unless another caller's work is making it already."""
         name = key or new_id()
         task = self._making.get(name)
-        if task is None:
+        if task is not None:
+            self._counts.reused += 1
+        else:
             task = self._making[name] = asyncio.get_running_loop().create_task(self._make(key, work))
             task.add_done_callback(lambda _: self._making.pop(name, None))
         # Shielded: if one caller is cancelled, the others still get the note.

@@ -20,7 +20,7 @@ from reme_core.errors import SpoolError
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, sanitise
 from reme_core.store.tool_calls import ToolCallResult
-from reme_core.store.wordings import cut_of
+from reme_core.store.wordings import remover_of
 from reme_core.types import Message, ToolCall
 
 
@@ -254,7 +254,7 @@ def test_words_are_erased_from_all_that_waits(tmp_path: Path, said: str) -> None
             "insert into turn values ('bad', 'alice', ?, '[]')", [json.dumps([{"role": "x", "content": said}])]
         )
     assert len(spool.entries()) == 2
-    spool.erase_words("alice", cut_of([said]))
+    spool.erase_words("alice", remover_of([said]))
     for found in (spool.entries(), Spool(path).entries()):
         (first, rest), (clock,) = found[0].messages, found[0].calls
         assert (first.message_id, first.reasoning_content, first.metadata) == (
