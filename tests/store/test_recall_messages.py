@@ -160,18 +160,18 @@ async def test_an_edit_looks_only_at_the_index_entries_of_its_words_and_an_erasu
 
 async def test_a_message_may_be_edited_in_the_call_that_records_it(reme: Engine) -> None:
     first, second = turns(("Ann", "one"), ("Tom", "two"))
-    edited = first.model_copy(update={"content": "one and a half"})
+    edited = first.model_copy(update={"content": "nearly one and a half"})
     conversation = [first, second, edited]
     assert await reme.record("w", conversation) == [edited, second]
     assert await reme.record("w", conversation) == []
     stored = await reme.database.fetch(
         "w", "select position, content, metadata -> 'former' ->> 0 from reme.message order by position"
     )
-    assert [row[:2] for row in stored] == [(1, "one and a half"), (2, "two")]
+    assert [row[:2] for row in stored] == [(1, "nearly one and a half"), (2, "two")]
     assert '"content": "one"' in stored[0][2]
-    assert (await reme.recall("w", "half", kind="conversation")).hits[0].content == "one and a half"
+    assert (await reme.recall("w", "half", kind="conversation")).hits[0].content == "nearly one and a half"
     assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
-    again = [first.model_copy(update={"content": text}) for text in ("one and a half", "one", "zero")]
+    again = [first.model_copy(update={"content": text}) for text in ("nearly one and a half", "one", "zero")]
     assert await reme.record("w", again) == [again[-1]]
 
 

@@ -8,13 +8,13 @@ where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 -- recorded again while it grows, each state would be kept. They are put together before the update, where Citus takes no
 -- function like now() beside columns.
 with before as materialized (
-    select message_id,
-           case when starts_with(%(words)s::jsonb ->> message_id, content) then metadata
-                else metadata || jsonb_build_object('former', coalesce(metadata -> 'former', '[]')
-                                                              || jsonb_build_object('content', content, 'until', now()))
-           end as metadata
-    from reme.message
-    where workspace_id = %(workspace)s and message_id = any(%(ids)s)
+    select message_id, case when starts_with(%(words)s::jsonb ->> message_id, content) then metadata else kept end as metadata
+    from (
+        select *, metadata || jsonb_build_object('former', coalesce(metadata -> 'former', '[]')
+                                                           || jsonb_build_object('content', content, 'until', now())) as kept
+        from reme.message
+        where workspace_id = %(workspace)s and message_id = any(%(ids)s)
+    ) edited
 )
 update reme.message m
 set metadata = before.metadata,
