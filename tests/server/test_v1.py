@@ -73,9 +73,7 @@ async def test_a_parameter_that_is_given_twice_is_refused_since_only_the_last_wo
     twice = {"user_id": ["ann", "bob"]}
     for method in ("DELETE", "GET"):
         refused = await ok(client, method, "memories", 422, params=twice)
-        assert refused["message"] == (
-            "nothing was done: 'user_id' is given 2 times; ask for each by itself"
-        )
+        assert refused["message"] == ("nothing was done: 'user_id' is given 2 times; ask for each by itself")
     assert len((await ok(client, "GET", "memories"))["memories"]) == 2
 
 
