@@ -348,7 +348,7 @@ class Engine:
 
     async def get_profile(self, workspace: str, *, subject: str | None = None, **scope: Unpack[Scope]) -> Profile:
         """The standing wishes and stable facts of a workspace, which every note begins with."""
-        return await get_profile(self.memories, workspace, subject=subject, **scope)
+        return await get_profile(self.database, workspace, subject=subject, **scope)
 
     async def summarise(self, workspace: str) -> Summary:
         """Make memories, now, of every conversation that waits for it, and return when that is done.

@@ -90,7 +90,7 @@ async def write_note(state: RetrievalState, deps: Deps) -> None:
     workspace, query, log = state.workspace_id, state.search_query, deps.log_writer
     about = state.user_name or None
     profile = await get_profile(
-        deps.memories, workspace, subject=about, as_of=state.as_of, held_at=state.held_at, now=state.now, **state.scope
+        deps.database, workspace, subject=about, as_of=state.as_of, held_at=state.held_at, now=state.now, **state.scope
     )
     speech, zone = language(deps.language, [query]), askers_zone(state, deps)
     note = render(state.hits, state.token_budget, speech, standing=profile.memories, timezone=zone)

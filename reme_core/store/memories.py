@@ -208,15 +208,7 @@ class Memories:
             + f" order by {place} desc limit %(limit)s offset %(offset)s"
         )
         values = {"workspace": workspace, "limit": limit, "offset": offset, **filters.parameters()}
-        return await self.fetch(workspace, statement, values)
-
-    async def fetch(self, workspace: str, statement: str, values: Mapping[str, Any]) -> builtins.list[Memory]:
-        """The memories whose rows (of `rows.COLUMNS`) a statement gives, with their sources."""
-        found = await self._database.fetch(workspace, statement, values)
-        if not found:
-            return []
-        ids = {"workspace": workspace, "ids": [row[0] for row in found]}
-        return rows.to_memories(workspace, found, await self._database.fetch(workspace, _SQL["sources"], ids))
+        return await fetch_memories(self._database, workspace, statement, values)
 
     async def version(self, workspace: str) -> int:
         """A number that grows with each change of memories; for `Change.expected_version`."""
@@ -390,3 +382,14 @@ class Memories:
         values = {"workspace": workspace, "moment": moment, "held_at": held_at}
         found = await self._database.fetch(workspace, f"{known} order by recorded_at", values)
         return [rows.to_memory(workspace, row) for row in found]
+
+
+async def fetch_memories(
+    database: Database, workspace: str, statement: str, values: Mapping[str, Any]
+) -> builtins.list[Memory]:
+    """The memories whose rows (of `rows.COLUMNS`) a statement gives, with their sources."""
+    found = await database.fetch(workspace, statement, values)
+    if not found:
+        return []
+    ids = {"workspace": workspace, "ids": [row[0] for row in found]}
+    return rows.to_memories(workspace, found, await database.fetch(workspace, _SQL["sources"], ids))

@@ -7,9 +7,10 @@ from datetime import datetime
 from string import Template
 from typing import Final, Unpack
 
+from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.filters import Filters
-from reme_core.store.memories import Memories
+from reme_core.store.memories import fetch_memories
 from reme_core.store.sql import load
 from reme_core.types import Kind, Memory, Scope, Status
 from reme_core.types import now as present
@@ -37,7 +38,7 @@ class Profile:
 
 
 async def standing_memories(
-    memories: Memories,
+    database: Database,
     workspace: str,
     filters: Filters,
     *,
@@ -55,13 +56,13 @@ async def standing_memories(
     conditions = replace(filters, kinds=(), not_over_at=not_over)
     statement = Template(_SQL["standing"]).substitute(conditions=" and ".join(conditions.on_memory()))
     values = {"workspace": workspace, "moment": moment, "most": MOST}
-    return await memories.fetch(
-        workspace, statement, conditions.parameters() | values | {"kinds": list(STANDING_KINDS)}
+    return await fetch_memories(
+        database, workspace, statement, conditions.parameters() | values | {"kinds": list(STANDING_KINDS)}
     )
 
 
 async def get_profile(
-    memories: Memories,
+    database: Database,
     workspace: str,
     *,
     subject: str | None = None,
@@ -77,7 +78,7 @@ async def get_profile(
     # A memory that is closed today may have been true then.
     status = Status.ACTIVE if held_at is None else None
     filters = Filters(subject=subject, status=status, as_of=as_of, held_at=held_at, **scope)
-    standing = await standing_memories(memories, workspace, filters, now=now)
+    standing = await standing_memories(database, workspace, filters, now=now)
     return Profile(
         tuple(m for m in standing if m.kind == Kind.INSTRUCTION), tuple(m for m in standing if m.kind == Kind.PROFILE)
     )

@@ -88,7 +88,7 @@ class TurnRecall:
         # With the vectors at hand, all statements go out at once: first that of the messages, which takes longest.
         found, standing = await asyncio.gather(
             asyncio.gather(*(answer([one]) for one in questions)),
-            standing_memories(engine.memories, workspace, lasting, now=now, facts_since=since),
+            standing_memories(engine.database, workspace, lasting, now=now, facts_since=since),
         )
         messages = [told for one, told in zip(questions, found, strict=True) if one.filters.of_messages]
         memories = [told for one, told in zip(questions, found, strict=True) if not one.filters.of_messages]

@@ -348,7 +348,8 @@ async def test_who_makes_a_conversation_fit_leaves_what_has_expired_to_a_worker(
 ) -> None:
     await fit(reme, step(1, log_of(1)), window=16_000)
     await grow_older(reme, "40 days")
-    async with Engine(settings) as later, await psycopg.AsyncConnection.connect(reme.database.url) as reader:
+    working = Engine(settings, worker={"embedded": True})
+    async with working as later, await psycopg.AsyncConnection.connect(reme.database.url) as reader:
         await reader.execute("select from reme.artifact for update")
         async with asyncio.timeout(10):
             await fit(later, step(2, log_of(2)), session="t", window=16_000)

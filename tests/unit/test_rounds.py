@@ -43,7 +43,7 @@ async def test_who_asks_during_a_round_gets_one_more_and_many_get_the_same() -> 
 async def test_a_round_that_waits_for_quiet_covers_all_before_it_and_no_growth_during_it_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rounds, "_QUIET_SECONDS", 0.05)
+    monkeypatch.setattr(rounds, "_QUIET_SECONDS", 0.5)
     work, waited = Work(), Work()
     asked = Rounds("testing", work, meanwhile=lambda: waited("w"))
     for _ in range(4):
