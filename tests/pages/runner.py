@@ -69,9 +69,7 @@ class Runner:
                 process.terminate()
             stopped = [process.wait(timeout=40) for process in self._services]
         assert not any(ended), f"what read stdin ended with {ended}"
-        interrupted = (
-            128 + signal.SIGINT
-        )  # a service that was stopped before it served: SIGTERM is to it what Ctrl-C is
+        interrupted = 128 + signal.SIGINT  # a service that was stopped before it served
         assert set(stopped) <= {0, -signal.SIGTERM, interrupted}, f"services ended with {stopped}"
 
     # --- languages --------------------------------------------------------------------------------------------------
