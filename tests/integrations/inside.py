@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
+
+import pytest
 
 from reme_core import AsyncReMe
 from reme_core.engine import Engine
@@ -33,3 +37,15 @@ async def stored_rows(reme: AsyncReMe, columns: str = "role, content", workspace
 async def stored(reme: AsyncReMe, workspace: str = "alice") -> list[str]:
     """What the messages of a workspace say, in order."""
     return [content for (content,) in await stored_rows(reme, "content", workspace)]
+
+
+async def hold_up_recalls(reme: AsyncReMe, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let no recall of this memory end from now on; the event is set once one has begun."""
+    engine, recalling = await engine_of(reme), threading.Event()
+
+    async def recall_for_ever(*query: object, **options: object) -> None:
+        recalling.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(engine.recall_steps, "answer", recall_for_ever)
+    return recalling

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from reme_core.testing import ScriptedModel, clock
 from reme_core.turn import TOOLS_HINT
 from reme_core.types import Kind, Memory
 from tests.integrations.agentscope_driver import AllowedTool, FakeModel
-from tests.integrations.inside import ASKED, TOLD, engine_of, fetch, stored_rows
+from tests.integrations.inside import ASKED, TOLD, fetch, hold_up_recalls, stored_rows
 from tests.second_environment import CHECKOUT, python_with_version_1  # noqa: F401 - a fixture
 
 HERE = Path(__file__).parent
@@ -281,13 +280,7 @@ async def test_a_message_that_two_agents_hear_is_recorded_once_in_each_conversat
 async def test_a_reply_that_is_cancelled_while_it_recalls_ends_as_interrupted(
     reme: AsyncReMe, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, recalling = await engine_of(reme), threading.Event()
-
-    async def recall_for_ever(*query: object, **options: object) -> None:
-        recalling.set()
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(engine.recall_steps, "answer", recall_for_ever)
+    recalling = await hold_up_recalls(reme, monkeypatch)
     agent = agent_of(model, ReMeMiddleware(reme, "alice", write="awaited"))
     events: list[Any] = []
 

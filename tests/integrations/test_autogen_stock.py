@@ -43,6 +43,11 @@ async def test_a_turn_is_recorded_when_it_ends(reme: AsyncReMe, model: ScriptedM
     assert "Only for the copy." not in str(await agent.model_context.get_messages())
 
 
+def test_only_what_a_memory_wrote_is_a_note() -> None:
+    told = {"ann": False, "reme_memory_note": True, "reme_memory_note_2": True, "reme_memory_notes": False}
+    assert {source: recorder.is_note(UserMessage(content="…", source=source)) for source in told} == told
+
+
 async def test_an_agent_with_two_memories_is_shown_the_newest_note_of_each(
     reme: AsyncReMe, model: ScriptedModel
 ) -> None:

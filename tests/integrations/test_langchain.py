@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +23,7 @@ from reme_core import AsyncReMe, Memory, ReMe, Settings
 from reme_core.errors import DatabaseUnavailableError, InputError
 from reme_core.testing import ScriptedModel
 from reme_core.turn import TurnMemory
-from tests.integrations.inside import ASKED, TOLD, engine_of, stored, stored_rows
+from tests.integrations.inside import ASKED, TOLD, hold_up_recalls, stored, stored_rows
 from tests.integrations.langchain_driver import LangChainConversation, ScriptedChat
 
 
@@ -330,13 +329,7 @@ async def test_a_history_serves_a_runnable(settings: Settings) -> None:
 async def test_a_run_that_ends_while_it_recalls_records_the_users_words(
     reme: AsyncReMe, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine, recalling = await engine_of(reme), threading.Event()
-
-    async def recall_for_ever(*query: object, **options: object) -> None:
-        recalling.set()
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(engine.recall_steps, "answer", recall_for_ever)
+    recalling = await hold_up_recalls(reme, monkeypatch)
     memory = ReMeMiddleware(reme, "alice", on_error="raise", patience=1.0)
     agent = create_agent(ScriptedChat(model), middleware=[memory])
     run = asyncio.ensure_future(agent.ainvoke({"messages": [HumanMessage(TOLD)]}))

@@ -8,6 +8,7 @@ conversation and the words, so that messages which were handed over before are r
 from __future__ import annotations
 
 import copy
+import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from reme_autogen.convert import NOTE_SOURCE, from_model
 from reme_core.turn import ConversationIds, TurnMemory, asking_agent, calls_in
 from reme_core.types import Message, new_id
 
+_A_NOTE: Final = re.compile(rf"{NOTE_SOURCE}(?:_\d+)?")  # the numbers are those of `watch`
 _UNFINISHED: Final = 1_000  # contexts whose turn has begun and not ended
 
 
@@ -286,4 +288,4 @@ def is_note(message: LLMMessage, source: str = "") -> bool:
     """Whether a message of a model context is a note, of this source or of any."""
     if not isinstance(message, UserMessage):
         return False
-    return message.source == source if source else message.source.startswith(NOTE_SOURCE)
+    return message.source == source if source else _A_NOTE.fullmatch(message.source) is not None
