@@ -6,6 +6,7 @@ A closed memory names these messages in `metadata["forgotten"]`. So they are fou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import count
 from typing import Final
 
@@ -29,7 +30,8 @@ _MESSAGES: Final = 100
 async def memories_to_forget(command: Command, message: Message, state: PersonalState, deps: Deps) -> list[Memory]:
     """What a command closes, or what it erases: closed memories, too.
 
-    It is what names the topic, of the person who gives the command and within its scope, and what rests on that.
+    It is what names the topic, of the person who gives the command and within its scope, and was said up to then; and
+    what rests on that.
     """
     status = None if command.action == "erase" else Status.ACTIVE
     filters = Filters(kinds=list(map(str, PERSONAL_KINDS)), status=status, **message.scope)
@@ -37,11 +39,17 @@ async def memories_to_forget(command: Command, message: Message, state: Personal
     found: dict[str, Memory] = {}
     for offset in count(step=_PAGE):
         page = await deps.memories.list(state.workspace_id, filters, limit=_PAGE, offset=offset)
-        found |= {m.memory_id: m for m in page if m.subject in persons and names_topic(command.topic, m.content)}
+        said = [m for m in page if m.subject in persons and was_said_by(m, message.sent_at)]
+        found |= {m.memory_id: m for m in said if names_topic(command.topic, m.content)}
         if len(page) < _PAGE:
             break
     insights = await deps.memories.from_source(state.workspace_id, "memory", list(found))
     return list((found | {insight.memory_id: insight for insight in insights}).values())
+
+
+def was_said_by(memory: Memory, moment: datetime) -> bool:
+    """Whether a memory was said up to a moment: who wishes something about it then cannot mean what is said later."""
+    return memory.observed_at is None or memory.observed_at <= moment
 
 
 def erasure_of(memories: Sequence[Memory], told: Message, user_name: str) -> Erase:
@@ -53,15 +61,15 @@ def erasure_of(memories: Sequence[Memory], told: Message, user_name: str) -> Era
 async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state: PersonalState, deps: Deps) -> None:
     """Add to an outcome that recall finds the messages no more that name a topic.
 
-    These are messages of the command's author and of the assistant, within its scope, and what memories that are to be
-    erased have kept from recall. They are named by a memory that the command closes. If it closes none, a closed
-    memory of the command names them. Messages that are evidence of what is erased are erased with it.
+    These are messages of the command's author and of the assistant, within its scope and up to it, and what memories
+    that are to be erased have kept from recall. They are named by a memory that the command closes. If it closes none,
+    a closed memory of the command names them. Messages that are evidence of what is erased are erased with it.
     """
     change, messages = outcome.change, Filters.of(kind=Kind.CONVERSATION, **command.scope)
     found = await deps.recall(state.workspace_id, topic, messages, limit=_MESSAGES, flow=deps.flow)
-    naming = {hit.memory.memory_id for hit in found.hits if names_topic(topic, hit.content)}
-    if command.author:
-        naming -= await said_by_others(deps.database, state.workspace_id, list(naming), command.author)
+    said = [hit for hit in found.hits if was_said_by(hit.memory, command.sent_at)]
+    naming = {hit.memory.memory_id for hit in said if names_topic(topic, hit.content)}
+    naming -= await said_by_others(deps.database, state.workspace_id, list(naming), command.author)
     naming.update(*(kept_from_recall(memory) for memory in outcome.erased))
     naming.difference_update(source.id for memory in outcome.erased for source in memory.sources)
     if not naming - {command.message_id}:
@@ -70,15 +78,15 @@ async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state
         if command.message_id in note.get("forgotten", ()):
             change.annotate = {**change.annotate, memory_id: {"forgotten": sorted(naming.union(note["forgotten"]))}}
             return
-    subject, said = subject_of(command, state.user_name), condense(command.content, 300)
+    subject, words = subject_of(command, state.user_name), condense(command.content, 300)
     record = Memory(
         kind=Kind.OBSERVATION,
         subject=subject,
-        content=said,
+        content=words,
         status=Status.EXPIRED,
         observed_at=command.sent_at,
         author=subject,
-        sources=[Source(kind="message", id=command.message_id, quote=said)],
+        sources=[Source(kind="message", id=command.message_id, quote=words)],
         metadata={"mode": QUOTED},
         **command.scope,
     )

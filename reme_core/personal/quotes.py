@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
@@ -18,7 +18,7 @@ import numpy as np
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.personal.filter import statements
-from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget
+from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget, was_said_by
 from reme_core.personal.nearby import QUOTED, nearest, subject_of
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.state import PersonalState
@@ -174,7 +174,8 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
     forgotten: dict[str, dict[str, Any]] = {}
     erased: dict[str, Memory] = {}
     erasures: list[Erase] = []
-    for piece in kept:
+    # A command concerns what was said before it, whatever was recorded first.
+    for piece in sorted(kept, key=lambda piece: piece.message.sent_at):
         message, subject = piece.message, subject_of(piece.message, state.user_name)
         if piece.command is None or not piece.topic:
             if piece.kind == Kind.INSTRUCTION:
@@ -190,7 +191,8 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
             erasures.append(erasure_of(found, message, state.user_name))
         else:
             forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
-    support, repeated, embedded = await _repetitions(state.workspace_id, list(drafts.values()), deps)
+    gone = {*closing, *forgotten, *erased}
+    support, repeated, embedded = await _repetitions(state.workspace_id, list(drafts.values()), gone, deps)
     change = Change(
         add=[draft for draft in drafts.values() if draft.memory_id not in repeated],
         close=[Close(key, "expired") for key in dict.fromkeys([*closing, *forgotten]) if key not in erased],
@@ -208,9 +210,10 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
 
 
 async def _wishes_to_end(piece: Piece, subject: str, workspace: str, deps: Deps) -> list[str]:
-    """The ids of the person's standing wishes that another wish of theirs ends."""
+    """The ids of the person's standing wishes that a later wish of theirs ends."""
     filters = Filters(kinds=[str(Kind.INSTRUCTION)], subject=subject, **piece.message.scope)
-    standing = await deps.memories.list(workspace, filters, limit=_WISHES)
+    known = await deps.memories.list(workspace, filters, limit=_WISHES)
+    standing = [memory for memory in known if was_said_by(memory, piece.message.sent_at)]
     ended = await asyncio.to_thread(lambda: [memory for memory in standing if _is_ended(memory, piece.text)])
     return [memory.memory_id for memory in ended]
 
@@ -250,14 +253,18 @@ def words_of(piece: Piece, deps: Deps) -> str:
 
 
 async def _repetitions(
-    workspace: str, drafts: Sequence[Memory], deps: Deps
+    workspace: str, drafts: Sequence[Memory], gone: Collection[str], deps: Deps
 ) -> tuple[dict[str, list[Source]], set[str], Embedded]:
-    """The evidence that drafts add to stored memories which say the same, the ids of these drafts, and all vectors."""
+    """The evidence that drafts add to stored memories which say the same, the ids of these drafts, and all vectors.
+
+    What is said again of a memory that is `gone` with this change is no repetition of it.
+    """
     near, embedded = await nearest(workspace, drafts, deps, limit=_NEAR)
     support: dict[str, list[Source]] = {}
     repeated = set()
     for draft, hits in zip(drafts, near, strict=True):
-        same = next((hit.memory for hit in hits if _repeats(draft, hit.memory)), None)
+        stored = (hit.memory for hit in hits if hit.memory.memory_id not in gone)
+        same = next((memory for memory in stored if _repeats(draft, memory)), None)
         if same is not None:
             repeated.add(draft.memory_id)
             if not any(s.id == draft.sources[0].id for s in same.sources):  # the same message says it once

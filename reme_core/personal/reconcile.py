@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from reme_core.personal.forget import erasure_of
+from reme_core.personal.forget import erasure_of, was_said_by
 from reme_core.personal.nearby import READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
@@ -72,7 +72,7 @@ class Reconciliation:
 
     def forget(self, command: Command, message: Message, stored: Sequence[Memory]) -> None:
         """Let go of stored memories as a command says, and of what was said before it about its topic."""
-        said = [m for m in self.new.values() if m.observed_at and m.observed_at <= message.sent_at]
+        said = [m for m in self.new.values() if was_said_by(m, message.sent_at)]
         named = [*stored, *(m for m in said if names_topic(command.topic, m.content))]
         if command.action == "erase":
             self._erase(named, message)

@@ -11,7 +11,7 @@ from reme_core.engine import Engine
 from reme_core.store.filters import Filters
 from reme_core.turn import TurnMemory
 from reme_core.types import Memory, Source, Status
-from tests.flows.personal_turns import answering, operation
+from tests.flows.personal_turns import answering, operation, summarise, turn
 from tests.loopback import Loopback
 
 SALARY = "My salary is 52,000 euros a year."
@@ -271,3 +271,40 @@ async def test_a_command_may_be_a_question_or_begin_like_a_play(
     await reme.memories.add("w", Memory(content=SALARY, kind="observation"))
     await say(reme, command, session="t")
     assert await reme.memories.list("w") == []
+
+
+HEALED = "My knee is fine again, I run every Tuesday in the park."
+
+
+@pytest.mark.parametrize("command", ["Please forget what I said about my knee.", "Delete my knee from your memory."])
+@pytest.mark.parametrize("told_late", [False, True])
+@pytest.mark.parametrize("with_model", [False, True])
+async def test_what_is_said_after_the_command_stays(
+    reme: Engine, reme_with_chat: Engine, loopback: Loopback, command: str, told_late: bool, with_model: bool
+) -> None:
+    loopback.chat({"operations": []})
+    reme = reme_with_chat if with_model else reme
+    before, after = turn("My knee hurts when I run.", "2024-05-01"), turn(HEALED, "2024-05-09")
+    await reme.memories.add(
+        "w", [Memory(content=one["content"], kind="observation", observed_at=f"{day}T09:00Z") for one, day in
+              ((before, "2024-05-01"), (after, "2024-05-09"))]
+    )  # fmt: skip
+    said = [turn(command, "2024-05-08"), after]
+    await summarise(reme, *(reversed(said) if told_late else said))
+    assert HEALED in [m.content for m in await reme.memories.list("w")]
+    found = await told(reme, "knee")
+    assert found.count(HEALED) >= 2, "as a memory and as a message"
+    assert before["content"] not in found
+
+
+async def test_what_is_forgotten_and_said_again_is_remembered(reme: Engine) -> None:
+    await summarise(reme, turn("I eat fish every Friday.", "2024-05-01"))
+    again = turn("I eat fish every Friday.", "2024-05-09")
+    await summarise(reme, turn("Please forget that I eat fish.", "2024-05-08"), again)
+    assert [m.content for m in await reme.memories.list("w")] == ["I eat fish every Friday."]
+
+
+async def test_who_has_no_name_forgets_nothing_of_others(reme: Engine) -> None:
+    await say(reme, Message(content="My salary is 40,000 dollars.", author="bob"), SALARY)
+    await say(reme, FORGET, session="t")
+    assert [text for text in await told(reme) if "My" in text] == ["My salary is 40,000 dollars."] * 2

@@ -114,3 +114,25 @@ async def test_a_day_ends_where_the_asker_is(reme: Engine) -> None:
     for moment, stands in (("2024-05-10T23:59:00+02:00", True), ("2024-05-11T00:00:00+02:00", False)):
         found = await reme.execute("retrieve_personal_memory", **asked, now=moment)
         assert bool(found.metadata["profile"]) is stands
+
+
+@pytest.mark.parametrize(
+    ("wish", "older"),
+    [
+        ("From now on never use emojis.", "ok, you may use emojis again"),
+        ("Please call me Bobby from now on.", "sorry no, call me Robbie"),
+    ],
+)
+async def test_what_was_said_before_a_wish_does_not_end_it(reme: Engine, wish: str, older: str) -> None:
+    await summarise(reme, turn(wish, "2024-05-08"))
+    await summarise(reme, turn(older, "2024-01-08"))
+    assert wish in [m.content for m in await reme.memories.list("w")]
+    await summarise(reme, turn(wish, "2024-05-09"), turn(older, "2024-01-09"), workspace="together")
+    assert wish in [m.content for m in await reme.memories.list("together")]
+
+
+async def test_who_wishes_again_what_has_just_ended_is_heard(reme: Engine) -> None:
+    first = "Please call me Bobby from now on."
+    await summarise(reme, turn(first, "2024-05-08"))
+    await summarise(reme, turn("no, call me Robbie", "2024-05-09"), turn(first, "2024-05-10"))
+    assert first in [m.content for m in await reme.memories.list("w")]
