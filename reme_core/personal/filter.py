@@ -8,14 +8,14 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import person_of, speech_in
-from reme_core.store.messages import embed_waiting, messages_before, record, unsummarised_messages
+from reme_core.store.messages import embed_waiting, messages_in_context, record, unsummarised_messages
 from reme_core.text.commands import wishes_in
 from reme_core.text.fiction import unreal
 from reme_core.text.ids import stable_id, with_ids
 from reme_core.types import Message
 
 _CONTEXT = 30
-"""Messages before the waiting ones that are looked at, so that a role play which began there is noticed."""
+"""Messages before a waiting one that are looked at, so that a role play which began there is noticed."""
 
 
 @op(uses={"messages", "trajectories", "session_id", "user_name"}, writes={"waiting", "context"})
@@ -36,20 +36,25 @@ async def take_in(state: PersonalState, deps: Deps) -> None:
         state.waiting = await unsummarised_messages(deps.database, state.workspace_id, session_id=state.session_id)
     if state.waiting:
         ids = [message.message_id for message in state.waiting]
-        state.context = await messages_before(deps.database, state.workspace_id, ids, window=_CONTEXT)
+        said = await messages_in_context(deps.database, state.workspace_id, ids, window=_CONTEXT)
+        # Of one that is edited at this moment the words that were read first.
+        waiting = {message.message_id: message for message in state.waiting}
+        state.context = [waiting.get(message.message_id, message) for message in said]
 
 
-def statements(context: Sequence[Message], waiting: Sequence[Message]) -> tuple[list[Message], list[str]]:
+def statements(conversation: Sequence[Message], waiting: Sequence[Message]) -> tuple[list[Message], list[str]]:
     """What people may have told in the messages that wait, and the ids of earlier messages that were taken back.
+
+    The conversation has the messages that wait, and what was said before them.
 
     System prompts, notes from memory, the assistant's words, fiction, pasted text and bare questions are left out. A
     joke that is owned up to takes back the message before it.
     """
-    together = speech_in([*context, *waiting])
+    together = speech_in(conversation)
     reasons = unreal(together)
     new = {message.message_id for message in waiting}
     kept = [m for m in together if m.message_id in new and m.role == "user" and _may_tell(m, reasons)]
-    return kept, [m.message_id for m in context if reasons.get(m.message_id) == "joke"]
+    return kept, [name for name, reason in reasons.items() if reason == "joke" and name not in new]
 
 
 def _may_tell(message: Message, reasons: Mapping[str, str]) -> bool:

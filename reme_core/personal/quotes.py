@@ -84,7 +84,7 @@ async def keep_quotes(
     """
     # Here and below, texts are read in a thread: each takes milliseconds, and the event loop has to serve others.
     told, taken_back = await asyncio.to_thread(statements, state.context, state.waiting)
-    spoken = speech_in([*state.context, *state.waiting])
+    spoken = speech_in(state.context)
     state.report["heard"] = len(told)
     kept = await pieces_worth_keeping(state.workspace_id, told, spoken, deps, threshold=threshold, short=short)
 

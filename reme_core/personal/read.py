@@ -73,7 +73,7 @@ async def read_conversation(
     if deps.chat is None:
         return
     state.report["refused"] = []
-    for window in windows(state.waiting, state.context):
+    for window in windows(state.context, state.waiting):
         decide = _Reader(state, deps, deps.chat, window, small, shown, max_tokens).decide
         outcome = await carry_out(decide, window.ids, state, deps, reason="read in a conversation", attempts=_ATTEMPTS)
         state.report["refused"] += outcome.refused if outcome else []
@@ -160,7 +160,7 @@ class _Reader:
 
     async def _quotes(self, messages: Sequence[Message], accepted: Sequence[Accepted]) -> list[Accepted]:
         """What of some messages is worth keeping without a model and stands in no statement: word for word."""
-        stating, _ = await asyncio.to_thread(statements, self.window.context, self.window.new)
+        stating, _ = await asyncio.to_thread(statements, self._conversation, self.window.new)
         real = {message.message_id for message in stating}
         told = [message for message in messages if message.message_id in real]
         kept: list[Accepted] = []
@@ -312,7 +312,7 @@ class _Reader:
         """The ids of messages that state and command nothing: fiction, role play, pasted text."""
         # A play may have begun in a window before.
         sessions = {message.session_id for message in self.window.new}
-        said = [m for m in [*self.state.context, *self.state.waiting] if m.session_id in sessions]
+        said = [m for m in self.state.context if m.session_id in sessions]
         return {name for name, reason in unreal(speech_in(said)).items() if reason != "question"}
 
     @cached_property

@@ -19,6 +19,6 @@ class PersonalState(TrajectoryState):
     waiting: Internal[list[Message]] = Field(default_factory=list)
     """Recorded messages that no flow has summarised yet. The end of the flow marks them as summarised."""
     context: Internal[list[Message]] = Field(default_factory=list)
-    """The messages before them in their conversations."""
+    """These, each behind what was said right before it, in the order of their conversations."""
     subjects: Internal[list[str]] = Field(default_factory=list)
     """Aspects of a person that no insight is about yet."""

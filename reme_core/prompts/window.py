@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ OVERLAP: Final = 6
 TOKENS: Final = 2_000
 """Tokens of new messages: with prompt, memories and answer about half of the 8,000 that small local models read."""
 _LONGEST: Final = 1_500  # characters of one message that are shown
+_LOOKED_AT: Final = 30  # messages before, of which some may be notes and system prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +65,34 @@ class Window:
         return "\n".join(lines)
 
 
-def windows(waiting: Sequence[Message], context: Sequence[Message]) -> Iterator[Window]:
-    """The windows of all conversations in which messages wait, in the order in which these began."""
+def windows(conversations: Sequence[Message], waiting: Sequence[Message]) -> Iterator[Window]:
+    """The windows of all conversations in which messages wait, in the order in which these begin to wait.
+
+    The conversations have the messages that wait, each behind what was said before it.
+    """
+    new = {message.message_id for message in waiting}
     sessions: dict[str, list[Message]] = {}
-    for message in waiting:
+    for message in conversations:
         sessions.setdefault(message.session_id, []).append(message)
-    for session, messages in sorted(sessions.items(), key=lambda item: item[1][0].sent_at):
-        earlier = [m for m in context if m.session_id == session]
-        for stretch in _stretches(messages):
+    begun = {message.session_id: message.sent_at for message in reversed(waiting)}
+    for said in (sessions[session] for session in sorted(sessions, key=begun.__getitem__)):
+        for start, end in _stretches(said, new):
             # What one window reads explains the next one.
-            yield Window([m.message_id for m in stretch], speech_in(stretch), speech_in(earlier)[-OVERLAP:])
-            earlier = [*earlier, *stretch]
+            before = speech_in(said[max(start - _LOOKED_AT, 0) : start])
+            stretch = said[start:end]
+            yield Window([m.message_id for m in stretch], speech_in(stretch), before[-OVERLAP:])
 
 
-def _stretches(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    stretch: list[Message] = []
-    spent = 0
-    for message in messages:
+def _stretches(said: Sequence[Message], new: Set[str]) -> Iterator[tuple[int, int]]:
+    """From where to where the messages stand that are read together; no other message stands between them."""
+    start, spent = 0, 0
+    for place, message in enumerate(said):
         cost = count_tokens(message.content[:_LONGEST])
+        is_new = message.message_id in new
         # A single message that is too long is a window of its own.
-        if stretch and (len(stretch) == MESSAGES or spent + cost > TOKENS):
-            yield stretch
-            stretch, spent = [], 0
-        stretch.append(message)
-        spent += cost
-    if stretch:
-        yield stretch
+        if place > start and not (is_new and place - start < MESSAGES and spent + cost <= TOKENS):
+            yield start, place
+            start, spent = place, 0
+        start, spent = (start, spent + cost) if is_new else (place + 1, 0)
+    if start < len(said):
+        yield start, len(said)

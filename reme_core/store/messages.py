@@ -373,7 +373,7 @@ async def said_by_others(database: Database, workspace: str, ids: Sequence[str],
     return {row[0] for row in await database.fetch(workspace, _SQL["said_by_others"], values)}
 
 
-async def messages_before(database: Database, workspace: str, ids: Sequence[str], *, window: int) -> list[Message]:
-    """The last `window` messages before the first of the messages `ids`, for each of their sessions."""
+async def messages_in_context(database: Database, workspace: str, ids: Sequence[str], *, window: int) -> list[Message]:
+    """The messages `ids`, each behind the last `window` messages before it, in the order of their sessions."""
     values = {"workspace": workspace, "ids": list(ids), "window": window}
-    return [rows.to_message(row) for row in await database.fetch(workspace, _SQL["before_these"], values)]
+    return [rows.to_message(row) for row in await database.fetch(workspace, _SQL["in_context"], values)]

@@ -91,6 +91,18 @@ async def test_an_answer_to_another_person_is_kept_with_the_question_too(reme: E
     assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await active(reme)
 
 
+async def test_an_edited_question_is_not_asked_before_what_is_said_much_later(reme: Engine) -> None:
+    first = turn("Do you smoke?", role="assistant", id="early", session_id="s")
+    others = [
+        turn(f"Look at page {page}.", role=role, session_id="s") for page in "abc" for role in ("user", "assistant")
+    ]
+    asked = turn("Which days do you swim?", role="assistant", session_id="s")
+    await summarise(reme, first, *others, asked)
+    edited = {**first, "content": "Hello! Do you smoke?"}
+    await summarise(reme, edited, turn("remember that: wednesdays at 7", session_id="s"))
+    assert await active(reme) == ["(asked: “Which days do you swim?”) remember that: wednesdays at 7"]
+
+
 async def test_a_conversation_posted_five_times_at_once_is_remembered_once(reme: Engine) -> None:
     turns = [turn("I live in Hamburg with my wife Eva."), turn("Nice.", role="assistant"), turn(MOVED, "2024-07-08")]
     await asyncio.gather(*(summarise(reme, *turns) for _ in range(5)))

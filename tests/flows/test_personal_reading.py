@@ -71,6 +71,18 @@ async def test_a_long_session_is_read_in_windows_that_overlap(reme_with_chat: En
     assert waiting.metadata["messages"] == []
 
 
+async def test_what_waits_is_read_behind_what_was_said_right_before_it(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    loopback.chat(answering())
+    said = [turn(f"line number {n}", id=f"m{n}", session_id="s") for n in range(20)]
+    await summarise(reme_with_chat, *said)
+    edited = [{**said[n], "content": f"line {n} edited"} for n in (3, 12)]
+    await summarise(reme_with_chat, *edited, turn("line number 20", session_id="s"))
+    for read, new, before in zip(asked(loopback)[1:], ("3 edited", "12 edited", "number 20"), (2, 11, 19), strict=True):
+        assert f"\nThe user: line number {before}\n[1] The user: line {new}\n</conversation>" in read
+
+
 async def test_what_one_answer_adds_and_changes_to_the_same_is_there_once(
     reme_with_chat: Engine, loopback: Loopback
 ) -> None:

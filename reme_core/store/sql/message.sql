@@ -134,19 +134,18 @@ order by position
 select message_id from reme.message
 where workspace_id = %(workspace)s and message_id = any(%(ids)s) and role = 'user' and author not in ('', %(author)s)
 
--- name: before_these
--- What was said last in the sessions of some messages, before them; but not what somebody asked to forget.
+-- name: in_context
+-- Some messages, each behind what was said last before it; but not what somebody asked to forget.
 select ${columns}
 from (
-    select session_id, min(position) as first
+    select session_id, position, lag(position) over (partition by session_id order by position) as before
     from reme.message
     where workspace_id = %(workspace)s and message_id = any(%(ids)s)
-    group by session_id
 ) asked
 join reme.message m
     on m.workspace_id = %(workspace)s and m.session_id = asked.session_id
-   and m.position between asked.first - %(window)s and asked.first - 1
-where not exists (
+   and m.position between greatest(asked.position - %(window)s, asked.before + 1) and asked.position
+where m.position = asked.position or not exists (
     select from reme.memory f
     where f.workspace_id = %(workspace)s and f.status <> 'active' and f.metadata ? 'forgotten'
       and f.metadata -> 'forgotten' ? m.message_id
