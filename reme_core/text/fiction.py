@@ -24,11 +24,11 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
     """The messages of people that state no facts about them, each with the reason.
 
     Reasons: `fiction`, `joke`, `role play`, `text` (pasted, or to be worked on), `question` (nothing else). A message
-    is a joke only if a person says so ("just kidding"); the message before it in the same session is a joke then, too.
+    is a joke only if a person says so ("just kidding"); what the same person said before it in the session is one, too.
     """
     reasons: dict[str, str] = {}
     playing: set[str] = set()
-    before: dict[str, str] = {}
+    before: dict[tuple[str, str], str] = {}  # by session and author: who owns up to a joke made it
     for message in messages:
         if message.role != "user":
             continue
@@ -41,15 +41,15 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
         if session in playing:
             reasons[message.message_id] = "role play"
         elif _OWNED_UP.search(text):
-            if session in before:
-                reasons[before[session]] = "joke"
+            if (session, message.author) in before:
+                reasons[before[session, message.author]] = "joke"
             # What follows the confession is meant seriously again.
             rest = _AFTER_FIRST.sub("", text, count=1)
             if not rest.strip() or _reason(rest):
                 reasons[message.message_id] = "joke"
         elif reason := _reason(text):
             reasons[message.message_id] = reason
-        before[session] = message.message_id
+        before[session, message.author] = message.message_id
     return reasons
 
 

@@ -58,6 +58,12 @@ def test_a_joke_that_is_owned_up_to_takes_back_what_was_said_before() -> None:
     assert reasons("我住在皇宫。", "开玩笑的，哈哈") == ["joke", "joke"]
 
 
+def test_who_owns_up_to_a_joke_takes_back_their_own_words() -> None:
+    said = (("Ann", "I live in a castle in Wales."), ("Bob", "I live in Hull."), ("Ann", "Just kidding!"))
+    messages = [Message(content=content, author=author, message_id=author + content) for author, content in said]
+    assert unreal(messages) == {messages[0].message_id: "joke", messages[2].message_id: "joke"}
+
+
 def test_a_role_play_lasts_until_somebody_ends_it() -> None:
     said = reasons("Let's role-play: you are a knight.", "I live in Mordor.", "Ok, stop the game. I live in Hull.")
     assert said == ["role play", "role play", ""]
