@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import unicodedata
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -24,6 +23,7 @@ from reme_core.store.logs import LogWriter, logging_for_workspace
 from reme_core.store.query import persons_words
 from reme_core.store.recall_sql import Plan, find
 from reme_core.store.relevance import Found, Match, Question, judged_hits
+from reme_core.text.likeness import words_of
 from reme_core.text.redact import redact
 from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Hit, Kind, Recollection
@@ -43,7 +43,6 @@ _PLAIN = Plan()
 
 Vector = Sequence[float] | npt.NDArray[np.float32]
 
-_NO_WORD = re.compile(r"[\W_]+")
 # Memories that differ in one of these fields say different things.
 _ABOUT = ("kind", "subject", "author", "valid_from", "valid_until", *SCOPES)
 # The subject of a message is its session, that of a lesson its task: in two of these the same words say the same.
@@ -273,18 +272,10 @@ def _statement(memory: Mapping[str, Any]) -> Hashable:
     kind = memory["kind"]
     about = tuple(memory.get(name) for name in _ABOUT if name != "subject" or kind not in _SUBJECT_IS_ORIGIN)
     # A lesson that several tasks taught is one lesson, as in ReMe 0.1.
-    situation = "" if kind == Kind.TASK else _words(memory.get("when_to_use", ""))
+    situation = "" if kind == Kind.TASK else words_of(memory.get("when_to_use", ""))
     # Words are compared, not vectors: a "not" or another day changes the meaning, and hardly the vector.
-    return *about, situation, _words(memory.get("content", ""))
-
-
-def _words(text: str) -> str:
-    """The words of a text without case, width, punctuation and spaces; a text without words stays as it is.
-
-    >>> _words("Yes — at Ｒex’s, 5.30!")
-    'yes at rex s 5 30'
-    """
-    return _NO_WORD.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip() or text
+    content = memory.get("content", "")
+    return *about, situation, words_of(content) or content
 
 
 def replace_names(query: str, authors: Sequence[str]) -> str:

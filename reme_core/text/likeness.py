@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -16,8 +17,19 @@ def says_the_same(one: str, other: str) -> bool:
     >>> says_the_same("Hi again, I eat fish.", "I eat fish"), says_the_same("我吃素啊", "我吃鱼")
     (True, False)
     """
-    first, second = (_WORD.findall(_FILLERS.sub(" ", text.casefold().replace("’", "'"))) for text in (one, other))
+    first, second = (words_of(_FILLERS.sub(" ", text.casefold())) for text in (one, other))
     return first == second
+
+
+def words_of(text: str) -> str:
+    """The words of a text without case, width, punctuation, smileys and further spaces.
+
+    Symbols are kept, and so are the marks of letters: C is not C++, nor an egg a nut, nor หมู (pork) หมี่ (noodles).
+
+    >>> words_of("Yes — at Ｒex’s, 5.30!"), words_of("I write C++ 😊")
+    ('yes at rex s 5 30', 'i write c++')
+    """
+    return _BETWEEN_WORDS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 def same_days(times: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
@@ -62,7 +74,11 @@ def part_told(text: str, statement: str) -> str:
 
 _TOLD: Final = 1 / 3
 """The share of a text's words from which on a statement tells what the text does."""
-_WORD: Final = re.compile(r"\w+")
+# Spaces, and the punctuation of ASCII, Latin, Arabic, Hindi, of all (General Punctuation) and of Chinese; then smileys.
+_BETWEEN_WORDS: Final = re.compile(
+    r"[\s!\"&'()*,./:;?@\[\\\]^_`{|}~\x00-\x1f¡§«\xad¶·»¿،؛؟۔।॥\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\ufe00-\ufe0f"
+    "\U0001f600-\U0001f64f\U0001f910-\U0001f92f\U0001f970-\U0001f97a\U0001f3fb-\U0001f3ff-]+"
+)
 _FILLERS: Final = re.compile(
     r"\b(?:hi|hello|hey|again|and|also|oh|ok|okay|so|just|really|well|btw|by the way|lol|haha+|yeah|yes|yep)\b"
     r"|[哈啊呀啦嗯哦吧嘛]"

@@ -207,6 +207,15 @@ async def test_a_message_that_is_edited_while_it_is_read_is_read_again(reme: Eng
     assert await active(reme) == ["I live in Hull."]
 
 
+async def test_what_differs_in_a_symbol_is_no_repetition(reme: Engine) -> None:
+    said = [f"Remember that I work with {what}" for what in ("C++", "C#", "🐶", "🐱", "c++ 😊")]
+    for number, words in enumerate(said, 1):
+        await summarise(reme, turn(words, f"2024-05-0{number}"))
+    assert sorted((m.content, m.seen_count) for m in await everything(reme)) == sorted(
+        zip(said[:4], (2, 1, 1, 1), strict=True)
+    )
+
+
 async def test_a_day_of_the_year_is_the_same_day_in_every_year(reme: Engine) -> None:
     for day in ("2024-02-01", "2024-06-01", "2025-06-01"):
         await summarise(reme, turn("My birthday is on March 3.", day))

@@ -157,6 +157,16 @@ async def test_what_says_the_same_comes_once_with_a_count_and_leaves_its_places_
     assert len((await reme.recall("w", "Does she drink tea?", limit=20)).hits) == 7  # signs alone are told apart
 
 
+async def test_what_differs_in_a_symbol_or_a_mark_says_another_thing(reme: Engine) -> None:
+    pairs = [("C++", "C#"), ("$500", "€500"), ("5%", "5"), ("🥜", "🥚"), ("หมู", "หมี่")]
+    for one, other in pairs:
+        await reme.memories.add(one, [f"She told us of {one}.", f"She told us of {other} 😊", f"she told us of {one}"])
+        hits = (await reme.recall(one, "What did she tell us of?")).hits
+        assert sorted((hit.content, hit.alike) for hit in hits) == sorted(
+            [(f"she told us of {one}", 2), (f"She told us of {other} 😊", 1)]
+        )
+
+
 async def test_a_message_that_was_sent_again_comes_once(reme: Engine) -> None:
     again = [
         Message(role="user", author=author, content="The boiler is broken!", session_id=f"s{n}")
