@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from reme_core.errors import InputError
 from reme_core.given import Moment
 from reme_core.settings import Names
-from reme_core.store.change import Close, Embedded
+from reme_core.store.change import Close, Embedded, Version
 from reme_core.store.rows import within_scope
 from reme_core.text.ids import with_ids
 from reme_core.types import (
@@ -167,7 +167,7 @@ class SummaryState(State):
     """Vectors of `memories`, as far as they are made already."""
     same_from: Internal[float | None] = None
     """The similarity from which two memories count as the same; None if nobody compared them."""
-    expected_version: Internal[int | None] = None
+    expected_version: Internal[Version | None] = None
     """The version of the workspace's memories on which this was decided."""
     update_result: Internal[UpdateResult | None] = None
     """What was stored; None as long as no op has stored anything."""

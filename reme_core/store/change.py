@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from psycopg import AsyncConnection
@@ -76,6 +76,15 @@ class Erase:
     """What is outside of it is said by others."""
 
 
+class Version(NamedTuple):
+    """The state of a workspace's memories: any change of them gives another one."""
+
+    change: int
+    """The last entry of their history."""
+    erased_at: datetime | None
+    """When something was last erased, which leaves no entry."""
+
+
 @dataclass(slots=True)
 class Change:
     """What shall change in one workspace."""
@@ -95,7 +104,7 @@ class Change:
     """What to add to the metadata of stored memories, by their ids."""
     erase: Sequence[Erase] = ()
     """What to erase, after all else."""
-    expected_version: int | None = None
+    expected_version: Version | None = None
     """The `Memories.version` on which the change was decided; if memories changed since then, the change is refused."""
     embedded: Embedded = field(default_factory=dict)
     """Vectors of what is added, as far as they are made already."""
@@ -367,9 +376,9 @@ def _source_rows(sources: Mapping[str, Sequence[Source]]) -> list[dict[str, str]
     ]
 
 
-async def _expect_unchanged(conn: AsyncConnection[Any], workspace: str, version: int) -> None:
-    cursor = await conn.execute(_SQL["changed_since"], {"workspace": workspace, "version": version})
-    if await cursor.fetchone():
+async def _expect_unchanged(conn: AsyncConnection[Any], workspace: str, version: Version) -> None:
+    cursor = await conn.execute(_SQL["changed_since"], {"workspace": workspace, **version._asdict()})
+    if await cursor.fetchone() != (False,):
         raise ConflictError(
             f"nothing was changed in workspace '{workspace}': its memories changed since this was decided; decide again"
         )

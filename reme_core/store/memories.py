@@ -16,7 +16,7 @@ from reme_core.models.base import Embedder, Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import change as changes
 from reme_core.store import rows
-from reme_core.store.change import Change, Close
+from reme_core.store.change import Change, Close, Version
 from reme_core.store.erasure import EraseWaiting, erase_as_told, erase_memories
 from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw, postings, writer
@@ -210,10 +210,10 @@ class Memories:
         values = {"workspace": workspace, "limit": limit, "offset": offset, **filters.parameters()}
         return await fetch_memories(self._database, workspace, statement, values)
 
-    async def version(self, workspace: str) -> int:
-        """A number that grows with each change of memories; for `Change.expected_version`."""
-        found = await self._database.fetch(workspace, _SQL["version"], {"workspace": workspace})
-        return int(found[0][0])
+    async def version(self, workspace: str) -> Version:
+        """The state of the memories, which each change and each erasure changes; for `Change.expected_version`."""
+        (found,) = await self._database.fetch(workspace, _SQL["version"], {"workspace": workspace})
+        return Version(*found)
 
     async def from_source(
         self, workspace: str, kind: Literal["message", "episode", "memory"], ids: str | Sequence[str]
@@ -345,10 +345,11 @@ class Memories:
             InputError: There is no earlier state.
             ConflictError: The workspace was changed meanwhile.
         """
+        version = await self.version(workspace)
         states = {memory_id: earlier_state(await self.history(workspace, memory_id), number)}
         told = {"actor": actor, "reason": reason or "restored"}
         await self._workspace_models.with_embedder(
-            workspace, lambda embedder: restore_states(self._database, workspace, states, embedder, **told)
+            workspace, lambda embedder: restore_states(self._database, workspace, states, version, embedder, **told)
         )
         return await self.get(workspace, memory_id)
 

@@ -13,7 +13,7 @@ from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.models import Embedder
 from reme_core.postgres.database import Database
 from reme_core.store import change, rows
-from reme_core.store.change import Close
+from reme_core.store.change import Close, Version
 from reme_core.store.index import writer
 from reme_core.store.sql import load
 from reme_core.types import HistoryEntry, Memory, Source, Status
@@ -65,6 +65,7 @@ def _without_counts(row: Mapping[str, Any]) -> dict[str, Any]:
 async def undo_last(database: Database, workspace: str, embedder: Embedder, *, actor: str, reason: str) -> Undone:
     """Undo the last change of several memories; see `Memories.undo`."""
     values = {"workspace": workspace, "counts": COUNTS}
+    (version,) = await database.fetch(workspace, _VERSION, values)
     found = await database.fetch(workspace, _SQL["last_bulk_change"], values)
     if not found:
         raise NotFoundError(
@@ -80,21 +81,27 @@ async def undo_last(database: Database, workspace: str, embedder: Embedder, *, a
         )
     states = {memory_id: state for memory_id, state, _ in changed}
     reason = reason or f"undoes the change of {moment:%Y-%m-%d %H:%M:%S}{f' ({why})' if why else ''}"
-    await restore_states(database, workspace, states, embedder, actor=actor, reason=reason)
+    await restore_states(database, workspace, states, Version(*version), embedder, actor=actor, reason=reason)
     removed = sum(state is None or state["status"] == Status.DELETED for state in states.values())
     return Undone(moment, changed_by, why, len(states) - removed, removed)
 
 
 async def restore_states(
-    database: Database, workspace: str, states: Mapping[str, State], embedder: Embedder, *, actor: str, reason: str
+    database: Database,
+    workspace: str,
+    states: Mapping[str, State],
+    version: Version,
+    embedder: Embedder,
+    *,
+    actor: str,
+    reason: str,
 ) -> None:
     """Give memories, by their ids, these states; a memory whose state is None is closed as deleted.
 
     Raises:
-        ConflictError: Memories were changed meanwhile; nothing was restored.
+        ConflictError: Memories were changed since `version`, which was read before the states; nothing was restored.
     """
     # Texts are embedded before the transaction, which holds the write lock. The version tells whether it is too late.
-    (version,) = await database.fetch(workspace, _VERSION, {"workspace": workspace})
     values = {"workspace": workspace, "ids": list(states), "states": Jsonb([s for s in states.values() if s])}
     present = {row[1]: row for row in await database.fetch(workspace, rows.BY_IDS, values)}
     target = [_memory(workspace, row) for row in await database.fetch(workspace, _SQL["as_memories"], values)]

@@ -17,6 +17,7 @@ from reme_core.store.change import Change
 from reme_core.store.logs import logging_for_workspace
 from reme_core.types import Kind, Memory, Message, Source, ToolCall
 from reme_core.types import now as present
+from tests.loopback import Loopback
 from tests.store.recount import POSTINGS, consistent
 
 SAID = "My dog is called Zyxxo and he loves quokka biscuits"
@@ -285,6 +286,33 @@ async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(w
     with pytest.raises(NotFoundError):
         await words.memories.update("alice", dog.memory_id, content=KNOWN)
     assert await traces(words.database, *RARE) == {}
+
+
+async def test_what_was_decided_on_what_is_erased_by_now_is_refused(words: Engine) -> None:
+    (dog, _) = await words.memories.add("w", [KNOWN, "It rains."])
+    version = await words.memories.version("w")
+    await words.memories.delete("w", dog.memory_id, erase=True)
+    with pytest.raises(ConflictError, match="decide again"):
+        await words.memories.apply("w", Change(add=[Memory(content=KNOWN_LATER)], expected_version=version))
+    assert await traces(words.database, *RARE) == {}
+
+
+async def test_what_is_erased_while_its_earlier_words_are_embedded_is_not_restored(
+    words: Engine, loopback: Loopback
+) -> None:
+    (dog,) = await words.memories.add("w", KNOWN)
+    await words.memories.update("w", dog.memory_id, content="Tom has a dog")
+    await words.memories.add("w", "It rains.")
+    loopback.slow(0.4)
+    before = len(loopback.requests)
+    restored = asyncio.create_task(words.memories.restore("w", dog.memory_id))
+    while len(loopback.requests) == before:
+        await asyncio.sleep(0.01)
+    await words.memories.delete("w", dog.memory_id, erase=True)
+    with pytest.raises(ConflictError, match="changed meanwhile"):
+        await restored
+    assert await traces(words.database, *RARE) == {}
+    assert await consistent(words.database, "w")
 
 
 async def test_a_vector_that_comes_late_is_not_stored(words: Engine, loopback) -> None:  # type: ignore[no-untyped-def]

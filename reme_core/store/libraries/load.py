@@ -142,7 +142,7 @@ async def _drop(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) 
     """Remove these memories; the history keeps them with their evidence, so a load can be undone."""
     values: dict[str, Any] = {"workspace": workspace, "ids": list(ids)}
     evidence = await (await conn.execute(_SQL["evidence"], values)).fetchall()
-    (values["version"],) = await (await conn.execute(_VERSION, values)).fetchone() or (0,)
+    values["version"], _ = await (await conn.execute(_VERSION, values)).fetchone() or (0, None)
     await conn.execute(_SQL["drop_memories"], values)
     if evidence:
         await conn.execute(_SQL["keep_evidence"], values | {"evidence": Jsonb(dict(evidence))})

@@ -115,14 +115,17 @@ where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
 returning m.memory_id
 
 -- name: version
-select coalesce(max(history_id), 0) from reme.memory_history where workspace_id = %(workspace)s
+select (select coalesce(max(history_id), 0) from reme.memory_history where workspace_id = %(workspace)s),
+       (select erased_at from reme.workspace where workspace_id = %(workspace)s)
 
 -- name: changed_since
--- Whether a memory was added, reworded, closed or removed after that entry of the history. Counts of use do not matter.
-select true from reme.memory_history
-where workspace_id = %(workspace)s and history_id > %(version)s
-  and (operation <> 'update' or before ->> 'status' <> after ->> 'status' or before ->> 'content' <> after ->> 'content')
-limit 1
+-- Whether a memory was added, reworded, closed or removed after that entry of the history, or erased after that moment. Counts
+-- of use do not matter.
+select exists (
+    select from reme.memory_history
+    where workspace_id = %(workspace)s and history_id > %(change)s
+      and (operation <> 'update' or before ->> 'status' <> after ->> 'status' or before ->> 'content' <> after ->> 'content')
+) or (select erased_at from reme.workspace where workspace_id = %(workspace)s) is distinct from %(erased_at)s::timestamptz
 
 -- name: scopes
 select distinct user_id, agent_id, run_id from reme.memory
