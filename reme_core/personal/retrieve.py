@@ -69,9 +69,7 @@ async def recall_personal(
         # What held then, and has been superseded since: "where did I live in May?" asks for that. It is scored among
         # all that held then; what is still in force was found already.
         then = await _recall(state, deps, replace(filters, status=None, happened=past), plan, limit, asked)
-        closed = [hit for hit in then.hits if hit.memory.status != Status.ACTIVE and _is_shown(hit.memory)]
-        # One without an end holds on in the words of its successor.
-        hits += [hit for hit in closed if hit.memory.valid_until]
+        hits += [hit for hit in then.hits if hit.memory.status != Status.ACTIVE and _is_shown(hit.memory)]
     hits = sorted(hits, key=lambda hit: -hit.parts.final)[:limit]
     wanted = state.top_k if messages is None else messages
     hits += await _quotes(state, deps, hits, wanted) if wanted else []
@@ -129,6 +127,8 @@ def _is_shown(memory: Memory) -> bool:
     """Whether a closed memory may still be told of: not what was deleted or forgotten, nor a quote that was read."""
     if memory.status == Status.ACTIVE:
         return True
+    if memory.valid_until is None:  # it never held, or holds on in the words of its successor
+        return False
     replaced = memory.status == Status.SUPERSEDED and memory.metadata.get("mode") == QUOTED
     return memory.status != Status.DELETED and not replaced and "forgotten" not in memory.metadata
 

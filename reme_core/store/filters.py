@@ -138,8 +138,13 @@ class Filters:
         # The row of a vector has the kind of its memory, and whether the memory is active.
         return self != Filters(kinds=self.kinds)
 
+    @property
+    def memories(self) -> str:
+        """The table of memories to list from: as they are, or as they were known at `as_of`."""
+        return "reme.memory" if self.as_of is None else "reme.memory_as_of(%(workspace)s, %(as_of)s)"
+
     def on_memory(self) -> list[str]:
-        """Conditions on a row `m` of `reme.memory`."""
+        """Conditions on a row `m` of `memories`."""
         return [condition for name, condition in _ON_MEMORY.items() if self._asks_for(name)]
 
     def on_message(self) -> list[str]:

@@ -203,7 +203,7 @@ class Memories:
         # read to its end where few pass; so what passes them is found by other indexes, and sorted.
         place = "m.document_id" if filters == Filters() else "m.document_id + 0"
         statement = (
-            f"select {rows.SELECTED} from reme.memory m where "
+            f"select {rows.SELECTED} from {filters.memories} m where "
             + " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
             + f" order by {place} desc limit %(limit)s offset %(offset)s"
         )

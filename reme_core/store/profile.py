@@ -54,7 +54,9 @@ async def standing_memories(
     moment = filters.held_at or now or filters.as_of or present()
     not_over = moment if facts_since is None else min(moment, facts_since)
     conditions = replace(filters, kinds=(), not_over_at=not_over)
-    statement = Template(_SQL["standing"]).substitute(conditions=" and ".join(conditions.on_memory()))
+    statement = Template(_SQL["standing"]).substitute(
+        memories=conditions.memories, conditions=" and ".join(conditions.on_memory())
+    )
     values = {"workspace": workspace, "moment": moment, "most": MOST}
     return await fetch_memories(
         database, workspace, statement, conditions.parameters() | values | {"kinds": list(STANDING_KINDS)}

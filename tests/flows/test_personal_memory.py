@@ -407,6 +407,25 @@ async def test_what_is_said_to_end_ends(reme: Engine) -> None:
     assert found.metadata["memory_list"] == []
 
 
+@pytest.mark.parametrize("kind", ["profile", "observation"])
+async def test_what_was_corrected_is_not_among_what_held(reme: Engine, kind: str) -> None:
+    places = ("in Rome", "in Oslo", "on Mars")
+    wrong, right, joke = (Memory(kind=kind, content=f"Ann lives {place}.") for place in places)
+    await reme.memories.add("w", [wrong, joke])
+    close = [Close(wrong.memory_id, "superseded", right.memory_id), Close(joke.memory_id, "expired")]
+    await reme.memories.apply("w", Change(add=[right], close=close))
+    answer = (await reme.retrieve("w", "Where does Ann live?", held_at=datetime(2024, 5, 1, tzinfo=UTC))).answer
+    assert "Oslo" in answer and "Rome" not in answer and "Mars" not in answer
+
+
+async def test_a_note_has_the_profile_in_the_words_of_the_time_that_is_asked_about(reme: Engine) -> None:
+    (home,) = await reme.memories.add("w", Memory(kind="profile", content="Ann lives in Rome."))
+    known = (await reme.memories.history("w", home.memory_id))[0].changed_at
+    await reme.memories.update("w", home.memory_id, content="Ann lives in Oslo.")
+    then = (await reme.retrieve("w", "Where does Ann live?", as_of=known)).answer
+    assert "Rome" in then and "Oslo" not in then
+
+
 async def test_who_is_asked_about_is_told_of_and_nobody_else(reme: Engine) -> None:
     lives = {"Ann": "Porto", "Bob": "Oslo", "user": "Rome"}
     for name, city in lives.items():

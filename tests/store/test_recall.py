@@ -25,6 +25,7 @@ from reme_core.store.index import hnsw, postings, upkeep
 from reme_core.store.relevance import Question
 from reme_core.text.terms import terms
 from reme_core.types import Kind, Status
+from reme_core.types import now as present
 from tests.store.recalled import day, explained, found, said
 
 WIDTH = 384
@@ -113,6 +114,21 @@ async def test_what_was_known_is_found_in_the_words_of_that_time(reme: Engine) -
     assert await found(reme, "Who is the harbour master?", as_of=before) == ["The harbour master is Anna."]
     assert await found(reme, "Who is the harbour master?") == ["The harbour master is Bert."]
     assert await found(reme, "Who is the harbour master?", as_of=day(0)) == []
+    listed = [await reme.memories.list("w", Filters(as_of=moment)) for moment in (before, present())]
+    assert [[m.content for m in some] for some in listed] == [
+        ["The harbour master is Anna."],
+        ["The harbour master is Bert."],
+    ]
+
+
+async def test_what_was_deleted_at_a_moment_was_not_known_then_though_it_is_restored(reme: Engine) -> None:
+    (memory,) = await reme.memories.add("w", "The harbour master is Anna.")
+    await reme.memories.delete("w", memory.memory_id)
+    deleted = (await reme.memories.history("w", memory.memory_id))[-1].changed_at
+    await reme.memories.restore("w", memory.memory_id)
+    assert await found(reme, "Who is the harbour master?", as_of=deleted) == []
+    assert await reme.memories.list("w", Filters(as_of=deleted)) == []
+    assert await found(reme, "Who is the harbour master?") == ["The harbour master is Anna."]
 
 
 async def test_meaning_counts_as_much_as_the_settings_say_for_each_kind(reme: Engine) -> None:

@@ -386,13 +386,13 @@ cross join lateral (
     where m.workspace_id = %(workspace)s and m.document_id = best.document_id
     limit 1
 ) present
-cross join lateral (
+join lateral (
     select (jsonb_populate_record(null::reme.memory, h.after)).*
     from reme.memory_history h
     where h.workspace_id = %(workspace)s and h.memory_id = present.memory_id and h.changed_at <= %(as_of)s
     order by h.history_id desc
     limit 1
-) m
+) m on m.status = 'active' -- it may have been closed then, and restored since
 
 -- name: in_order
 order by best.final desc, best.document_id
