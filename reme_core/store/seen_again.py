@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 from psycopg import AsyncConnection
@@ -12,7 +13,7 @@ from psycopg import AsyncConnection
 from reme_core.store import rows
 from reme_core.store.change import Change
 from reme_core.store.sql import load
-from reme_core.types import SCOPES, Memory, Source
+from reme_core.types import SCOPES, Memory, Source, Status
 
 _SQL = load("memory.sql", columns=rows.SELECTED)
 _STATED = {
@@ -38,7 +39,7 @@ async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[M
     Two memories are the same if all their stated fields are equal and both are active. A memory with an id of its own
     is always new. Call it under the workspace's write lock: else two callers could add the same at the same time.
     """
-    contents = [m.content for m in given if "memory_id" not in m.model_fields_set]
+    contents = [m.content for m in given if _may_be_known(m)]
     values = {"workspace": workspace, "contents": contents}
     # In binary, as all reads are: so equal values are loaded as equal ones.
     found = await (await conn.execute(_SQL["with_same_content"], values, binary=True)).fetchall() if contents else []
@@ -48,7 +49,7 @@ async def addition(conn: AsyncConnection[Any], workspace: str, given: Sequence[M
     support: dict[str, list[Source]] = {}
     ids: list[str] = []
     for place, memory in enumerate(given):
-        same = known.setdefault(_statement(memory), memory) if "memory_id" not in memory.model_fields_set else memory
+        same = known.setdefault(_statement(memory), memory) if _may_be_known(memory) else memory
         ids.append(same.memory_id)
         if same is memory:
             new.append(place)
@@ -71,5 +72,11 @@ async def read_back(conn: AsyncConnection[Any], workspace: str, ids: Sequence[st
     return [by_id[memory_id] for memory_id in ids]
 
 
+def _may_be_known(memory: Memory) -> bool:
+    return "memory_id" not in memory.model_fields_set and memory.status == Status.ACTIVE
+
+
 def _statement(memory: Memory) -> str:
-    return json.dumps(memory.model_dump(mode="json", include=_STATED), sort_keys=True)
+    stated = memory.model_dump(include=_STATED)
+    # Times are stored in UTC, and given in any zone.
+    return json.dumps(stated, sort_keys=True, default=lambda time: time.astimezone(UTC).isoformat())

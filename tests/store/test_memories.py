@@ -76,6 +76,21 @@ async def test_what_says_anything_else_is_another_memory(words: Engine) -> None:
     assert sorted(m.content for m in await words.memories.list("w")) == [*["tea"] * 8, "water"]
 
 
+async def test_a_time_is_the_same_in_whatever_zone_it_is_given(words: Engine) -> None:
+    in_tokyo = datetime(2026, 5, 2, 7, 30, tzinfo=ZoneInfo("Asia/Tokyo"))
+    for moment in (in_tokyo, in_tokyo, in_tokyo.astimezone(UTC)):
+        await words.memories.add("w", Memory(content="She moved.", observed_at=moment, valid_from=moment))
+    assert [m.seen_count for m in await words.memories.list("w")] == [3]
+
+
+async def test_what_is_added_as_closed_is_not_what_stands(words: Engine) -> None:
+    closed, stands = (Memory(content="She drinks tea.", status=status) for status in ("expired", "active"))
+    added = await words.memories.add("w", [closed, stands])
+    assert [(m.status, m.seen_count) for m in added] == [("expired", 1), ("active", 1)]
+    (another,) = await words.memories.add("w", Memory(content="She drinks tea.", status=Status.EXPIRED))
+    assert (another.status, another.seen_count) == ("expired", 1)
+
+
 async def test_two_that_add_the_same_at_once_make_one_memory(words: Engine) -> None:
     await asyncio.gather(*(words.memories.add("w", "She drinks tea.") for _ in range(8)))
     assert [m.seen_count for m in await words.memories.list("w")] == [8]
