@@ -300,6 +300,19 @@ def test_a_difference_shows_what_went_and_what_came_in_any_script() -> None:
     assert difference("She likes tea.", "She likes green tea.") == "She likes <ins>green </ins>tea."
     assert difference("喜欢绿茶", "喜欢红茶") == "喜欢<del>绿</del><ins>红</ins>茶"
     assert difference("<b>", "") == "<del>&lt;b&gt;</del>"
+    assert difference("tea tea", "tea") == "tea<del> tea</del>" and difference("tea", "tea") == "tea"
+
+
+def test_the_difference_of_long_texts_is_told_without_comparing_each_word_with_each() -> None:
+    words = [f"word{number % 700}" for number in range(20_000)]
+    one = [*words[:9_000], "tea", *words[9_001:]]
+    assert "".join(re.findall("<(?:del|ins)>.*?</(?:del|ins)>", difference(" ".join(words), " ".join(one)))) == (
+        f"<del>{words[9_000]}</del><ins>tea</ins>"
+    )
+    many = ["tea" if number % 20 == 7 else word for number, word in enumerate(words)]
+    shown = difference(" ".join(words), " ".join(many))  # by words it would take hours
+    assert shown.startswith(f"{' '.join(words[:7])} <del>") and shown.count("<ins>") == 1
+    assert re.sub("<del>.*?</del>|</?ins>", "", shown) == " ".join(many)
 
 
 async def test_learning_curves_come_by_task(client: httpx.AsyncClient, reme: Engine) -> None:
