@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from datetime import UTC, datetime
@@ -218,6 +219,50 @@ async def test_a_change_needs_a_reason_which_stays_in_the_history(client: httpx.
     assert "<ins>green " in page.text
     changed = await reme.memories.get("a", memory.memory_id)
     assert (changed.content, str(changed.valid_from)[:10]) == ("She likes green tea.", "2024-05-01")
+
+
+async def test_an_edit_changes_what_was_edited_alone(client: httpx.AsyncClient, reme: Engine) -> None:
+    span = {"valid_from": datetime(2024, 5, 1, 9, 30, tzinfo=UTC), "valid_until": datetime(2024, 5, 1, 17, tzinfo=UTC)}
+    memory = await remember(reme, "a", "The offis is open.", **span)
+    page = (await client.get("/inspector/memory", params={"w": "a", "id": memory.memory_id})).text
+    form = dict(re.findall(r'name="(shown_\w+)" value="([^"]*)"', page))
+    assert len(form) == 4 and form["shown_valid_from"] == "2024-05-01"
+    form |= {name.removeprefix("shown_"): value for name, value in form.items()}
+    await reme.memories.update("a", memory.memory_id, subject="Anna")  # by somebody else, meanwhile
+    form |= {"id": memory.memory_id, "content": "The office is open.", "reason": "a typo"}
+    await client.post("/inspector/memory/edit?w=a", data=form, headers=OURS)
+    changed = await reme.memories.get("a", memory.memory_id)
+    assert changed == memory.model_copy(
+        update={"content": "The office is open.", "subject": "Anna", "updated_at": changed.updated_at}
+    )
+    await client.post("/inspector/memory/edit?w=a", data=form | {"valid_until": "2024-06-01"}, headers=OURS)
+    assert (await reme.memories.get("a", memory.memory_id)).valid_until == datetime(2024, 6, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("what", ["edit", "supersede", "expire"])
+async def test_undo_takes_back_what_was_done_here_whatever_others_did(
+    client: httpx.AsyncClient, reme: Engine, what: str
+) -> None:
+    memory = await remember(reme, "a", "She likes tea.")
+    form = {"id": memory.memory_id, "content": "She likes coffee.", "reason": "she said so"}
+    answer = await client.post(f"/inspector/memory/{what}?w=a", data=form, headers=OURS)
+    notice = (await client.get(answer.headers["location"])).text.partition('role="status">')[2].partition("</div>")[0]
+    await reme.memories.update("a", memory.memory_id, content="She likes cocoa.")  # by somebody else, meanwhile
+    undo = dict(re.findall(r'name="(\w+)" value="([^"]*)"', notice))
+    await client.post("/inspector/memory/restore?w=a", data=undo, headers=OURS)
+    assert [m.content for m in await reme.memories.list("a")] == ["She likes tea."]
+
+
+async def test_from_a_message_one_gets_to_all_pages_of_its_conversation(
+    client: httpx.AsyncClient, reme: Engine
+) -> None:
+    await reme.record("a", [Message(message_id=f"m{n}", content=f"Message {n}.", session_id="s") for n in range(120)])
+    address, pages = "/inspector/conversation?w=a&s=s&m=m70", []
+    for rel in ("next", "prev", "prev", ""):
+        page = (await client.get(address)).text
+        pages.append(re.search(r"Page (\d)", page)[1])  # type: ignore[index]  # it is there
+        address = html.unescape(re.search(rf'rel="{rel}" href="([^"]+)"', page)[1]) if rel else ""  # type: ignore[index]
+    assert pages == ["2", "3", "2", "1"]
 
 
 async def test_what_replaced_a_memory_stands_until_that_is_restored(client: httpx.AsyncClient, reme: Engine) -> None:

@@ -64,6 +64,16 @@ async def sign_out() -> Response:
     return answer
 
 
+def _to_changed(page: Page, memory_id: str, done: str, state_before: int) -> RedirectResponse:
+    return _to("/memory", w=page.workspace, id=memory_id, done=done, undo=state_before)
+
+
+async def _state_of(page: Page, memory_id: str) -> int:
+    """The number of the last change of a memory: to restore its state after that undoes what comes now."""
+    # "Before its last change" would be something else as soon as somebody else changes it, too.
+    return (await page.reme.memories.history(page.workspace, memory_id))[-1].number
+
+
 async def _memory_form(page: Page) -> tuple[str, str, Mapping[str, str]]:
     """The id of the memory that a form is about, the reason for the change, and all fields of the form."""
     form = await form_of(page.request)
@@ -76,10 +86,14 @@ async def _memory_form(page: Page) -> tuple[str, str, Mapping[str, str]]:
 async def edit(page: ThePageOf) -> Response:
     """Changes what a memory says; its earlier wording stays in the history."""
     memory_id, reason, form = await _memory_form(page)
-    values: dict[str, Any] = {name: form[name] for name in _TEXTS if name in form}
-    values |= {name: day_of(form[name]) for name in _TIMES if name in form}
+    # What is as the page showed it is left alone: others may have changed it meanwhile, and a day is no moment.
+    edited = {
+        name: form[name] for name in (*_TEXTS, *_TIMES) if name in form and form[name] != form.get(f"shown_{name}")
+    }
+    values = {name: day_of(text) if name in _TIMES else text for name, text in edited.items()}
+    before = await _state_of(page, memory_id)
     await page.reme.memories.update(page.workspace, memory_id, actor=page.actor, reason=reason, **values)
-    return _to("/memory", w=page.workspace, id=memory_id, done="edit")
+    return _to_changed(page, memory_id, "edit", before)
 
 
 @router.post("/memory/supersede")
@@ -88,6 +102,7 @@ async def supersede(page: ThePageOf) -> Response:
     memory_id, reason, form = await _memory_form(page)
     if not form.get("content"):
         raise InputError("the new memory is empty; go back and write what holds instead")
+    state = await _state_of(page, memory_id)
     before = await page.reme.memories.get(page.workspace, memory_id)
     moment = day_of(form.get("from", ""))
     kept = before.model_dump(include={"kind", "subject", "when_to_use", "keywords", "importance", *before.scope})
@@ -95,16 +110,17 @@ async def supersede(page: ThePageOf) -> Response:
     closing = Close(memory_id, "superseded", superseded_by=after.memory_id, holds_until=moment)
     change = Change(add=[after], close=[closing])
     await page.reme.memories.apply(page.workspace, change, actor=page.actor, reason=reason)
-    return _to("/memory", w=page.workspace, id=memory_id, done="supersede")
+    return _to_changed(page, memory_id, "supersede", state)
 
 
 @router.post("/memory/expire")
 async def expire(page: ThePageOf) -> Response:
     """Closes a memory without a successor."""
     memory_id, reason, _ = await _memory_form(page)
+    before = await _state_of(page, memory_id)
     change = Change(close=[Close(memory_id, "expired")])
     await page.reme.memories.apply(page.workspace, change, actor=page.actor, reason=reason)
-    return _to("/memory", w=page.workspace, id=memory_id, done="expire")
+    return _to_changed(page, memory_id, "expire", before)
 
 
 @router.post("/memory/erase")

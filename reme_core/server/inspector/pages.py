@@ -18,6 +18,7 @@ from reme_core.types import PERSONAL_KINDS, Hit, Kind, Status
 router = APIRouter(prefix="/inspector", route_class=PageRoute)
 
 PageNumber = Annotated[int, Query(ge=1, le=100_000)]
+PageNumberOrNone = Annotated[int | None, Query(ge=1, le=100_000)]
 Text = Annotated[str, Query(max_length=4_000)]
 Id = Annotated[str, Query(min_length=1, max_length=500)]
 
@@ -161,8 +162,11 @@ async def people(page: ThePageOf) -> HTMLResponse:
 
 
 @router.get("/memory")
-async def memory(page: ThePageOf, id: Id, done: Text = "") -> HTMLResponse:  # noqa: A002 - likewise
-    """One memory: its evidence, its history, what it replaced, and when it was recalled."""
+async def memory(page: ThePageOf, id: Id, done: Text = "", undo: Text = "") -> HTMLResponse:  # noqa: A002 - likewise
+    """One memory: its evidence, its history, what it replaced, and when it was recalled.
+
+    When something was `done` to it, `undo` is the number of the change that it had before.
+    """
     history = await page.reme.memories.history(page.workspace, id)
     evidence, related, uses = await asyncio.gather(
         page.read("evidence", id=id), page.read("related", id=id), page.read("uses", id=id)
@@ -172,7 +176,7 @@ async def memory(page: ThePageOf, id: Id, done: Text = "") -> HTMLResponse:  # n
     except NotFoundError:
         shown = None  # a load removed it; its history can bring it back
     return page.show(
-        "memory.html", id=id, memory=shown, history=history, evidence=evidence, uses=uses, done=done,
+        "memory.html", id=id, memory=shown, history=history, evidence=evidence, uses=uses, done=done, undo=undo,
         related={name: [row for row in related if row["relation"] == name]
                  for name in ("successor", "predecessor", "conclusion")},
     )  # fmt: skip
@@ -186,10 +190,11 @@ async def conversations(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTM
 
 
 @router.get("/conversation")
-async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumber = 1) -> HTMLResponse:
-    """A conversation, each message beside the memories made from it; with `m`, the page with that message."""
-    if m and (place := await page.read("place", id=m, limit=_MESSAGES)):
-        p = place[0]["page"]
+async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumberOrNone = None) -> HTMLResponse:
+    """A conversation, each message beside the memories made from it; `m` is shown if no page is named."""
+    if p is None:
+        (place,) = await page.read("place", id=m, limit=_MESSAGES)
+        p = place["page"]
     rows = await page.read("conversation", session_id=s, **_slice(p, _MESSAGES))
     if not rows and p == 1:
         raise NotFoundError("nothing was recorded of this conversation, or it was erased")
