@@ -166,16 +166,16 @@ class Settings(Section):
         config: str | Path | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Settings:
-        # From here on each source wins over those before it: the file, the environment, the overrides.
+        # Each source wins over those before it, by whatever names: the file, the environment, the overrides.
         if environ is None:
             # The real environment wins over `.env`, so that a value can be set for one run.
             environ = {**read_dotenv(), **os.environ}
         tree = read_yaml(Path(str(config))) if config else {}
         if environ.get("REME_HOME"):
             tree.setdefault("data_dir", environ["REME_HOME"])
-        merge(tree, Environment(cls, environ)())
-        merge(tree, overrides)
-        settings = cls.of(reme01.rename_settings(tree))
+        for source in (Environment(cls, environ)(), overrides):
+            merge(tree, reme01.rename_settings(source))
+        settings = cls.of(tree)
         settings._take_endpoints(environ)
         return settings
 

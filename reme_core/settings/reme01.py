@@ -64,18 +64,25 @@ def rename_parameters(op_name: str, parameters: Mapping[str, Any]) -> dict[str, 
     return {name: value for name, value in renamed.items() if name}
 
 
-def rename_settings(tree: dict[str, Any]) -> dict[str, Any]:
-    """Settings under the names that they have here; a setting without effect is left out, with a warning."""
+def rename_settings(source: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of one source by the names that they have here, without those that have no effect (a warning)."""
+    tree: dict[str, Any] = _copy(source)  # a caller's own, perhaps
     for pattern, successor in settings().items():
         for path in list(_matches(tree, pattern)):  # a list, since the loop changes the tree
             section = reduce(getitem, path[:-1], tree)
             value = section.pop(path[-1])
             if successor.name:
                 # What is set under the new name wins.
-                section[successor.name] = {**value, **section.get(successor.name, {})}
+                new = section.get(successor.name, {})
+                both = isinstance(value, dict) and isinstance(new, dict)
+                section[successor.name] = {**value, **new} if both else new or value
             else:
                 log.warning("%s has no effect: %s", ".".join(path), successor.instead)
     return tree
+
+
+def _copy(tree: Any) -> Any:
+    return {name: _copy(value) for name, value in tree.items()} if isinstance(tree, Mapping) else tree
 
 
 def _matches(tree: Any, pattern: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

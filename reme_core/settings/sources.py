@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from reme_core.errors import ConfigurationError
+from reme_core.settings.reme01 import rename_settings
 
 log = logging.getLogger(__name__)
 
@@ -160,6 +161,7 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise ConfigurationError(f"{path} must hold a mapping of settings, not a {type(tree).__name__}")
     parent = tree.pop("import_config", None)
+    tree = rename_settings(tree)
     if parent is None:
         return tree
     base = read_yaml(path.parent / str(parent), [*importing, real])

@@ -56,6 +56,14 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_what_it_imports(
     (tmp_path / "mine.yaml").write_text("import_config: base.yaml\nhttp: {port: 2}\nlanguage: zh\n")
     settings = settings_of(["config=mine", "http.port=3"])
     assert (settings.http.port, settings.http.host, settings.language) == (3, "127.0.0.2", "zh")
+    # Also under the names that settings had in ExperienceMaker.
+    assert settings_of(["config=mine", "http_service.port=4"]).http.port == 4
+    assert Settings.load("http_service.port=4", environ={"REME_HTTP__PORT": "5"}).http.port == 4
+    assert Settings.load("http_service.port=4", "http.port=6", environ={}).http.port == 6
+    (tmp_path / "old.yaml").write_text("import_config: base.yaml\nhttp_service: {port: 7}\n")
+    assert settings_of(["config=old"]).http.port == 7
+    with pytest.raises(ConfigurationError, match="http: Input should be"):
+        settings_of(["http_service=7"])
 
 
 def test_a_file_imports_what_stands_beside_its_name_also_if_that_is_a_link(tmp_path: Path) -> None:
