@@ -61,11 +61,16 @@ class Spool:
                 )
             self._entries[entry.entry_id] = entry
 
-    @property
-    def has_entries(self) -> bool:
-        """Whether entries may be waiting; True until the file is read for the first time."""
+    def has_entries(self, workspace: str = "") -> bool:
+        """Whether entries may wait, by default of any workspace; True until the file is read for the first time."""
         # A copy: other threads may change the dict meanwhile.
-        return any(not entry.refusal for entry in self._entries.copy().values()) or not self._looked
+        waiting = [entry.workspace for entry in self._entries.copy().values() if not entry.refusal]
+        return (workspace in waiting if workspace else bool(waiting)) or not self._looked
+
+    def refusal_of(self, entry_id: str) -> str:
+        """Why the database refuses an entry, or a part of it, for good; empty if it does not."""
+        refused = [entry for entry in self._entries.copy().values() if entry.refusal]
+        return next((entry.refusal for entry in refused if entry.entry_id.startswith(f"{entry_id}/")), "")
 
     @property
     def at_risk(self) -> int:

@@ -193,7 +193,7 @@ class TurnMemory(Closing):
     async def begin(self, prompt: str | Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> Note:
         """Recall for a turn. Each turn recalls once; a second call for the same turn gets the same note.
 
-        The outbox is delivered first.
+        What waits for the workspace is delivered first, for half of `patience` at most.
 
         Args:
             prompt: What the user says, or the messages that the model will see; the user's last message is the
@@ -262,13 +262,13 @@ class TurnMemory(Closing):
 
     async def _hand_over(self, new: Sequence[Message], turn_id: str) -> int:
         self.lend_loop()
-        if not new or not self._put(messages=new):  # before the first await, where a caller may be cancelled
+        if not new or (entry := self._put(messages=new)) is None:  # before the first await, where one may be cancelled
             return 0
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
             span.set_attribute("reme.messages", len(new))
             try:
                 # It begins here, not in a task: a loop that ends at once would drop the task before its first step.
-                safe = self.reme.connection.portal.submit(self._outbox.make_safe(self.write, self.patience))
+                safe = self.reme.connection.portal.submit(self._outbox.make_safe(entry, self.write, self.patience))
                 await asyncio.shield(asyncio.wrap_future(safe))
             except Exception as error:  # as in `_note`; the messages are kept
                 self.counts.failures += 1
@@ -329,7 +329,7 @@ class TurnMemory(Closing):
 
     async def _messages(self, session_id: str) -> list[Message]:
         async with within(self.patience):
-            await self._outbox.flush()
+            await self._outbox.flush(self.workspace_id)
             said = await (await self._connection.engine()).messages(self.workspace_id, session_id)
         return [message for message in said if names_in(self.scope).items() <= message.scope.items()]
 
@@ -362,30 +362,29 @@ class TurnMemory(Closing):
         said = [] if self.write == "off" else read_messages(messages)
         return self._deduplicator.new_messages(said, turn_id, session_id)
 
-    def _put(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> bool:
+    def _put(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> Entry | None:
         try:
-            said, done = self.as_recorded(messages), redact(list(calls), self.settings.redact)
-            self._outbox.put(Entry(self.workspace_id, said, done))
+            done = redact(list(calls), self.settings.redact)
+            return self._outbox.put(Entry(self.workspace_id, self.as_recorded(messages), done))
         except Exception as error:  # any error, as in `_note`: the agent has answered, and its answer must not be lost
             self._deduplicator.forget(messages, calls)
             self.counts.refused += 1
             log.error("a turn of workspace '%s' is not recorded: %s", self.workspace_id, error)
             if self.on_error == "raise":
                 raise
-            return False
-        return True
+        return None
 
     def _deliver_soon(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> bool:
-        if taken := self._put(messages=messages, calls=calls):
-            self.reme.connection.portal.submit(self._outbox.keep_for_later())
-        return taken
+        if (entry := self._put(messages=messages, calls=calls)) is not None:
+            self.reme.connection.portal.submit(self._outbox.keep_for_later(entry.workspace))
+        return entry is not None
 
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
             self.counts.recalls += 1
             try:
                 async with asyncio.timeout(self.patience):
-                    await self._outbox.flush()
+                    await self._outbox.catch_up(self.workspace_id, self.patience / 2)
                     engine = await self._connection.engine()
                     note = await self._recall.note(engine, self.workspace_id, question, present, turn_id)
             except Exception as error:  # any error: a turn without memory is better than none, and it is reported

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import psycopg
 
-from reme_core.errors import DatabaseError, InputError, SpoolError
+from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, SpoolError
 from reme_core.prompts.fence import is_note
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool
@@ -91,41 +91,47 @@ class Outbox:
         self._spool = spool
         self._counts = counts
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._under_way: asyncio.Task[None] | None = None
+        self._under_way: dict[str, asyncio.Task[None]] = {}  # deliveries, by their workspaces
+        self._of_others: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._closed = False  # if True, background work does not connect; the next turn opens it again
 
-    def put(self, entry: Entry) -> None:
-        """Accept an entry, from any thread. The next of the coroutines below delivers it.
+    def put(self, entry: Entry) -> Entry:
+        """Accept an entry, from any thread, and return it. The next of the coroutines below delivers it.
 
         Raises:
             SpoolError: Too many entries wait already; this one was not accepted.
         """
         self._spool.put(entry)
+        return entry
 
-    async def make_safe(self, write: Write, patience: float) -> None:
-        """Return when a crash can no longer lose the entries; if `write` is `awaited`, when the database has them.
+    async def make_safe(self, entry: Entry, write: Write, patience: float) -> None:
+        """Return when a crash can no longer lose the entry; if `write` is `awaited`, when the database has it.
 
         If the spool's file cannot be written, it waits for the database in any case.
 
         Raises:
-            SpoolError: The entries are in memory only. Delivery, and writing to the file, are tried again later.
-            DatabaseError: `write` is `awaited`, and the database did not take the entries; they are in the spool.
+            SpoolError: The entry is in memory only. Delivery, and writing to the file, are tried again later.
+            InputError: `write` is `awaited`, and the database refuses the entry, or a part of it, for good.
+            DatabaseError: `write` is `awaited`, and the database did not take the entry; it is in the spool.
             TimeoutError: The same, because the database took longer than `patience` seconds.
         """
         if write == "background":
             with contextlib.suppress(SpoolError):
-                return await self.keep_for_later()
+                await self.keep_for_later(entry.workspace)
+                return
         try:
             async with asyncio.timeout(patience):
-                await self.flush()
-        except Exception:  # whatever kept the database from taking them: they are written down, and delivered later
-            await self.keep_for_later()
+                await self.flush(entry.workspace)
+        except Exception:  # whatever kept the database from taking it: it is written down, and delivered later
+            await self.keep_for_later(entry.workspace)
             if write == "awaited":
                 raise
+        if write == "awaited" and (reason := self._spool.refusal_of(entry.entry_id)):
+            raise InputError(reason)
 
-    async def keep_for_later(self) -> None:
-        """Return when the entries are in the spool's file; they are delivered in the background.
+    async def keep_for_later(self, workspace: str) -> None:
+        """Return when the entries are in the spool's file; those of the workspace are delivered in the background.
 
         Raises:
             SpoolError: They are in memory only; writing the file is tried again until it succeeds.
@@ -134,21 +140,32 @@ class Outbox:
         try:
             await self._keep()
         finally:
-            self._spawn(self._deliver_in_background())
+            self._spawn(self._deliver_after_turn(workspace))
 
-    async def flush(self) -> None:
-        """Deliver all entries, including those of other processes.
+    async def flush(self, workspace: str) -> None:
+        """Deliver what waits for a workspace, also from other processes. That of others follows in the background.
+
+        A workspace may be locked for long. So nobody waits for what others have said.
 
         Raises:
             DatabaseError: The database did not take some entries; they wait on.
         """
         self._closed = False
-        while self._spool.has_entries:
-            if self._under_way is None or self._under_way.done():
-                self._under_way = self._spawn(self._deliver())
-                await asyncio.shield(self._under_way)
-                return
-            await asyncio.wait([self._under_way])  # it may have begun before the last entry, so look again
+        if (begun := self._under_way.get(workspace)) is not None:
+            await asyncio.wait([begun])  # it may have begun before the last entry
+        if self._spool.has_entries(workspace):
+            await asyncio.shield(self._delivery(workspace))
+        if self._spool.has_entries() and (self._of_others is None or self._of_others.done()):
+            self._of_others = self._spawn(self._report(self._deliver_all()))
+
+    async def catch_up(self, workspace: str, seconds: float) -> None:
+        """`flush` before a recall, for so many seconds at most.
+
+        Recalls need no lock: while somebody holds the workspace's, a turn has the memory that there is.
+        """
+        with contextlib.suppress(TimeoutError, ConflictError):
+            async with asyncio.timeout(seconds):
+                await self.flush(workspace)
 
     async def settle(self) -> None:
         """Wait for what is being delivered; from then on the engine erases what waits together with what is stored."""
@@ -162,7 +179,7 @@ class Outbox:
             async with asyncio.timeout(patience):
                 if self._tasks:
                     await asyncio.wait(set(self._tasks))
-                await self.flush()
+                await self._deliver_all()
         except Exception as error:  # closing goes on, and the next process finds the entries in the spool
             log.warning(
                 "turns that the database has not taken yet stay in %s: %s",
@@ -195,25 +212,57 @@ class Outbox:
             with contextlib.suppress(SpoolError):  # it was logged before, and `counts.at_risk` shows it
                 await self._keep()
 
-    async def _deliver_in_background(self) -> None:
+    async def _deliver_after_turn(self, workspace: str) -> None:
         await asyncio.sleep(_AFTER_TURN)
-        if self._closed:
-            return
+        if not self._closed:
+            await self._report(self.flush(workspace))
+
+    async def _report(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await self.flush()
+            await work
         except Exception as error:  # nobody awaits this task, so it is counted and logged
             self._counts.failures += 1
             log.warning("what was said waits for the database: %s", error)
 
-    async def _deliver(self) -> None:
+    async def _deliver_all(self) -> None:
+        """Deliver what waits for any workspace, for one after the other."""
+        waiting: dict[str, list[Entry]] = {}
+        for entry in await asyncio.to_thread(self._spool.entries):
+            waiting.setdefault(entry.workspace, []).append(entry)
+        errors: list[Exception] = []
+        for workspace, entries in waiting.items():
+            try:
+                await asyncio.shield(self._delivery(workspace, entries))
+            except DatabaseUnavailableError:
+                raise
+            except Exception as error:  # of this workspace alone, such as a lock
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _delivery(self, workspace: str, entries: Sequence[Entry] | None = None) -> asyncio.Task[None]:
+        """The delivery for a workspace that is under way, or a new one."""
+        task = self._under_way.get(workspace)
+        if task is None or task.done():
+            task = self._under_way[workspace] = self._spawn(self._deliver(workspace, entries))
+            task.add_done_callback(lambda ended: self._end(workspace, ended))
+        return task
+
+    def _end(self, workspace: str, task: asyncio.Task[None]) -> None:
+        if self._under_way.get(workspace) is task:
+            del self._under_way[workspace]
+
+    async def _deliver(self, workspace: str, entries: Sequence[Entry] | None) -> None:
+        """Deliver these entries of a workspace, by default all that wait."""
+        waiting = await asyncio.to_thread(self._spool.entries) if entries is None else entries
         done: list[str] = []
         errors: list[Exception] = []
         try:
-            for entry_id in [entry.entry_id for entry in await asyncio.to_thread(self._spool.entries)]:
+            for entry_id in [entry.entry_id for entry in waiting if entry.workspace == workspace]:
                 if (entry := self._spool.get(entry_id)) is None:
                     continue  # another task or process has erased it
                 try:
-                    errors += await self._record_or_set_aside(entry)
+                    await self._record_or_set_aside(entry)
                     done.append(entry_id)
                 except Exception as error:  # the database may still take others, unless it is away
                     errors.append(error)
@@ -226,13 +275,15 @@ class Outbox:
         if errors:
             raise errors[0]
 
-    async def _record_or_set_aside(self, entry: Entry) -> list[Exception]:
-        """Record an entry. Parts that the database refuses for good are set aside; returns the reasons."""
+    async def _record_or_set_aside(self, entry: Entry) -> None:
+        """Record an entry. Parts that the database refuses for good are set aside: trying again would not help."""
         try:
             await self._record(entry)
         except _REFUSALS as error:
             if len(parts := entry.parts()) > 1:
-                return [reason for part in parts for reason in await self._record_or_set_aside(part)]
+                for part in parts:
+                    await self._record_or_set_aside(part)
+                return
             refused = replace(entry, entry_id=f"{entry.entry_id}/refused")
             await asyncio.to_thread(self._spool.set_aside, refused, str(error))
             self._counts.set_aside += 1
@@ -240,8 +291,6 @@ class Outbox:
                 "a turn of workspace '%s' cannot be recorded, and is set aside in %s: %s",
                 entry.workspace, self._spool, error,
             )  # fmt: skip
-            return [error]
-        return []
 
     async def _record(self, entry: Entry) -> None:
         engine = await self._connection.engine()

@@ -17,6 +17,8 @@ from reme_core.postgres.session import WRITE_LOCK
 from reme_core.postgres.shares import Shares
 from reme_core.settings import LimitSettings, Settings
 from reme_core.store.tool_calls import ToolCallResult
+from reme_core.turn import TurnMemory
+from reme_core.types import Message
 
 OTHERS_SECONDS = 5.0  # within which others are served, on a busy machine; without shares it is fifteen and more
 ROW_LOCK = "select from reme.workspace where workspace_id = %s for update"
@@ -99,6 +101,30 @@ async def test_recalls_are_logged_while_somebody_holds_another_workspace(setting
             assert await engine.database.fetch("busy", asked) == [(0,)]
         await engine.log_writer.flush()
         assert await engine.database.fetch("busy", asked) == [(1,)]
+
+
+async def test_turns_have_memory_while_somebody_holds_a_workspace(settings: Settings) -> None:
+    async with TurnMemory(settings, "busy", spool="memory", patience=20.0) as turn:
+        turns = {"busy": turn, "calm": turn.for_workspace("calm")}
+        for one in turns.values():
+            await one.record([Message(content="She drinks tea.")])
+            await one.messages("")
+        with holding((await turn.reme.connection.run(_address)), WRITE_LOCK, "busy"):
+            turn.patience = 4.0
+            await turn.record([Message(content="She drinks milk.")])
+            await asyncio.sleep(0.2)  # its delivery has begun, and waits for the lock
+            for number in range(2):
+                begun = time.monotonic()
+                await turns["calm"].record([Message(content=f"She drinks coffee number {number}.")])
+                assert f"number {number}" in (await turns["calm"].begin("What does she drink?")).text
+                assert time.monotonic() - begun < OTHERS_SECONDS
+            assert "tea" in (await turn.begin("What does she drink?")).text
+        turn.patience = 20.0
+        assert "milk" in (await turn.begin("What does she drink?")).text
+
+
+async def _address(engine: Engine) -> str:
+    return engine.database.url
 
 
 async def test_a_writer_waits_no_longer_than_is_set(settings: Settings) -> None:

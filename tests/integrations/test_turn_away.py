@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from reme_core import AsyncReMe
-from reme_core.errors import DatabaseUnavailableError, ReMeError, SpoolError
+from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError, SpoolError
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
@@ -119,6 +119,38 @@ async def test_a_message_that_is_refused_is_set_aside_and_holds_up_no_others(
         assert [message.content for entry in kept.refusals() for message in entry.messages] == ["bad"]
         await turn.clear()
         assert kept.refusals() == []
+
+
+async def test_a_turn_that_is_refused_is_an_error_of_its_own_workspace_alone(reme: AsyncReMe) -> None:
+    endless = "".join(random.choices(string.printable, k=20_000))
+    refused = [Message(content="My PIN is 4711.", message_id=endless)]
+    turn = TurnMemory(client=reme, workspace_id="alice", on_error="raise", spool="memory")
+    bob = turn.for_workspace("bob")
+    await bob.record([Message(content=TOLD)])
+    await turn.record(refused)
+    assert "Lisbon" in (await bob.begin(ASKED)).text
+    assert not await turn.begin(ASKED)  # nor is it one of the next turn in its own workspace: it is set aside
+    assert (turn.counts.set_aside, turn.counts.failures) == (1, 0)
+    turn.write = bob.write = "awaited"
+    again = [Message(content="My PIN is 4711.", message_id=endless + "2")]
+    answers = [turn.record(again), bob.record([Message(content="Rex barks.")])]
+    error, barks = await asyncio.gather(*answers, return_exceptions=True)
+    assert isinstance(error, InputError) and "too long" in str(error)
+    assert barks == 1
+    await turn.aclose()
+
+
+async def test_what_others_left_is_delivered_by_whoever_comes_first(settings: Settings, reme: AsyncReMe) -> None:
+    left = Spool(spool_path("file", settings))
+    for name in ("bob", "carol"):
+        left.put(Entry(name, [Message(content=TOLD)]))
+    left.keep()
+    async with TurnMemory(settings, "alice", write="off") as turn:
+        await turn.begin(ASKED)
+        async with asyncio.timeout(20):
+            while left.entries():
+                await asyncio.sleep(0.05)
+    assert [await stored(reme, name) for name in ("bob", "carol")] == [[TOLD], [TOLD]]
 
 
 async def test_erasing_a_memory_reaches_what_waits_with_its_words(settings: Settings, reme: AsyncReMe) -> None:

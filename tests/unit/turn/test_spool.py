@@ -44,7 +44,7 @@ def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
     path = tmp_path / "spool" / "x.sqlite3"
     keep(Spool(path), "one").put(entry("never kept"))
     second = Spool(path)
-    assert second.has_entries, "a spool that has not looked yet cannot say that nothing waits"
+    assert second.has_entries(), "a spool that has not looked yet cannot say that nothing waits"
     assert texts(second) == ["one"]
     [found] = second.entries()
     assert found.workspace == "alice"
@@ -57,7 +57,7 @@ def test_what_was_delivered_is_gone_for_everybody(tmp_path: Path) -> None:
     assert texts(spool) == ["two"]
     assert texts(Spool(spool.path)) == ["two"]
     spool.remove([waiting.entry_id for waiting in spool.entries()])
-    assert not spool.has_entries
+    assert not spool.has_entries()
 
 
 def test_entries_come_in_the_order_in_which_they_were_put(tmp_path: Path) -> None:
