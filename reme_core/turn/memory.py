@@ -126,14 +126,14 @@ class TurnMemory(Closing):
         An open memory that was given as `client` serves both.
         """
         other = copy.copy(self)
-        other.counts = copy.deepcopy(self.counts, memo)
+        other.counts = Counts()
         other._usage = UsageByWorkspace()
         other._usage.begin(self.workspace_id)
         other._chat = copy.copy(self._chat)
         place = self.settings if self._connection.is_own else self.reme
         other._connection = TurnConnection(place, chat=other._chat, usage=other._usage)
         other._outbox = Outbox(other._connection, Spool(self._spool_path), other.counts)
-        other._notes, other._deduplicator = NotesByTurn(self.counts), Deduplicator()
+        other._notes, other._deduplicator = NotesByTurn(other.counts), Deduplicator()
         return other
 
     async def aclose(self) -> None:
@@ -359,7 +359,8 @@ class TurnMemory(Closing):
         return self._usage.take(self.workspace_id)
 
     def _new_messages(self, messages: Sequence[MessageLike], turn_id: str, session_id: str) -> list[Message]:
-        said = [] if self.write == "off" else read_messages(messages)
+        # In this memory's scope before ids are made of words: two people may say the same in turns of one name.
+        said = [] if self.write == "off" else within_scope(read_messages(messages), self.scope)
         return self._deduplicator.new_messages(said, turn_id, session_id)
 
     def _put(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> Entry | None:

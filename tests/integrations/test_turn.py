@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import threading
 import time
@@ -18,7 +19,7 @@ from reme_core.settings import Settings
 from reme_core.turn import NOTE_METADATA, TurnMemory
 from reme_core.turn.memory_tools import MemoryTools
 from reme_core.types import Kind, Memory, Message, ToolCall
-from tests.integrations.inside import ASKED, TOLD, stored
+from tests.integrations.inside import ASKED, TOLD, stored, stored_rows
 
 # --- recalling --------------------------------------------------------------------------------------------------------
 
@@ -317,6 +318,24 @@ async def test_messages_without_ids_get_stable_ones_from_their_turn(reme: AsyncR
 def test_a_mistake_in_redact_shows_when_a_memory_is_made() -> None:
     with pytest.raises(ConfigurationError, match="redact: there is no kind 'emial'"):
         TurnMemory(Settings(redact=["emial"]), "alice")
+
+
+async def test_two_people_say_the_same_in_turns_of_one_name(reme: AsyncReMe) -> None:
+    said = [{"role": "user", "content": "I live in Rome."}, {"role": "assistant", "content": "I see."}]
+    for person in ("ann", "bob"):
+        async with TurnMemory(client=reme, workspace_id="alice", user_id=person, write="awaited") as turn:
+            for _ in range(2):
+                await turn.record(said, "t1")
+    rows = await stored_rows(reme, "user_id, content")
+    assert rows == [(person, message["content"]) for person in ("ann", "bob") for message in said]
+
+
+async def test_a_copy_counts_what_it_does_itself(turn: TurnMemory) -> None:
+    await turn.record([Message(content=TOLD)])
+    async with copy.deepcopy(turn) as copied:
+        await asyncio.gather(*(copied.begin(ASKED, "t1") for _ in range(3)))
+        assert (copied.counts.records, copied.counts.recalls, copied.counts.reused) == (0, 1, 2)
+    assert (turn.counts.records, turn.counts.recalls, turn.counts.reused) == (1, 0, 0)
 
 
 async def test_what_cannot_be_made_ready_to_store_ends_no_turn_and_may_be_handed_over_again(settings: Settings) -> None:
