@@ -110,6 +110,10 @@ _BY_PHRASE: dict[tuple[str, ...], tuple[str, str]] = {
         "wrong or expired password for user {user} at {where}", "correct it in DATABASE_URL",
     ),
     ("no password supplied",): ("{where} asks for a password for user {user}", "put one into DATABASE_URL"),
+    # Before the next: of several hosts, each has its own reason, and the others may be down.
+    ("session is read-only", "server is in hot standby mode"): (
+        "none of {where} takes writes", "start the primary server, or promote a standby",
+    ),
     ("Connection refused", "No such file or directory"): (
         "no server at {where}", "start Postgres there, or correct DATABASE_URL",
     ),
@@ -159,16 +163,18 @@ def without_password(url: str) -> str:
 
 
 def mask_password(url: str) -> str:
-    """A connection string in the form `user@host:port/database`, without the password."""
+    """A connection string in the form `user@host:port/database`, without the password; several hosts have commas."""
     try:
         parts = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         # In what is no URL, a password may stand anywhere.
         scheme, separator, _ = url.partition("://")
         return f"{scheme}://…" if separator and scheme.isalpha() else "…"
-    host = parts.get("host") or parts.get("hostaddr") or "localhost"
-    place = f"{host}:{parts.get('port') or 5432}" if not str(host).startswith("/") else host
-    return f"{parts.get('user') or 'default user'}@{place}/{parts.get('dbname') or parts.get('user') or ''}"
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "localhost").split(",")
+    ports = str(parts.get("port") or "").split(",")
+    ports *= len(hosts) if len(ports) == 1 else 1  # one port is that of all hosts
+    places = [h if h.startswith("/") else f"{h}:{p or 5432}" for h, p in zip(hosts, ports, strict=False)]
+    return f"{parts.get('user') or 'default user'}@{','.join(places)}/{parts.get('dbname') or parts.get('user') or ''}"
 
 
 @contextmanager

@@ -191,7 +191,7 @@ async def _readiness(reme: Engine, *, ask_models: bool) -> Readiness:
             ((writable,),) = await reme.database.execute_anywhere(_WRITABLE)
             load = await reme.background.load()
     except (DatabaseError, TimeoutError) as error:
-        log.warning("not ready: %s", error or "the database did not answer")
+        log.warning("not ready: %s", str(error) or "the database did not answer")
         return Readiness(status="not ready", database=False)
     if not writable:
         log.warning("not ready: the database takes no writes")
@@ -216,7 +216,7 @@ async def _models_answer(reme: Engine) -> bool:
             if reme.chat is not None:
                 await reme.chat.complete([{"role": "user", "content": "Answer with OK."}], purpose="health")
     except (ModelError, TimeoutError) as error:
-        log.warning("not ready: %s", error or "a model did not answer")
+        log.warning("not ready: %s", str(error) or "a model did not answer")
         return False
     finally:
         await model.aclose()

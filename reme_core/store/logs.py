@@ -66,6 +66,7 @@ class LogWriter:
         self._database = database
         self._waiting: list[tuple[str, str, Callable[[], Row]]] = []  # (workspace, statement, row)
         self._writer: asyncio.Task[None] | None = None
+        self._is_away = False  # whether the last attempt to write has failed
         self._lock = asyncio.Lock()
         self.listeners = WeakSet[CallListener]()
         """Each is told of every model call that is noted. Held weakly: an engine may outlive who listens."""
@@ -143,8 +144,11 @@ class LogWriter:
             await asyncio.sleep(_PAUSE_SECONDS)
             try:
                 await self.flush()
+                self._is_away = False
             except (DatabaseError, ConflictError) as error:
-                log.warning("log entries wait for the database: %s", error)
+                if not self._is_away:  # a standby takes none for ever, and is asked twice a second
+                    log.warning("log entries wait for the database: %s", error)
+                self._is_away = True
                 return  # the next entry starts another attempt
             except psycopg.Error:  # a statement that this database cannot carry out: nobody else would hear of it
                 log.exception("%d log entries cannot be written, and wait", len(self._waiting))

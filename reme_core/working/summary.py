@@ -130,7 +130,8 @@ async def summarise_turns(
             async with asyncio.timeout(patience):
                 choice = await _choose(chat, lines, shown, language)
         except (ModelError, ValidationError, TimeoutError) as error:
-            log.warning("rules choose what stays of a conversation, since the chat model failed: %s", error or "late")
+            why = str(error) or f"no answer within {patience:g} s"
+            log.warning("rules choose what stays of a conversation, since the chat model failed: %s", why)
             summary.failed = True
         else:
             chosen = _merge(chosen, choice, shown, lines)

@@ -279,7 +279,9 @@ async def test_what_was_fitted_may_be_given_back(reme: Engine) -> None:
 
 
 @pytest.mark.parametrize("fault", ["refuses", "rubbish", "late"])
-async def test_rules_choose_where_the_model_fails(reme_with_chat: Engine, loopback: Loopback, fault: str) -> None:
+async def test_rules_choose_where_the_model_fails(
+    reme_with_chat: Engine, loopback: Loopback, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
     if fault == "refuses":
         loopback.fail(500, times=9)
     elif fault == "late":
@@ -289,6 +291,7 @@ async def test_rules_choose_where_the_model_fails(reme_with_chat: Engine, loopba
     fitted = await fit(reme_with_chat, talk(20))
     summary = fitted.messages[fitted.places.index(-1)].content
     assert fitted.made == "rules" and "since the chat model failed" in summary and "8443" in summary
+    assert ("since the chat model failed: no answer within 3 s" in caplog.text) == (fault == "late")
     assert len(loopback.bodies("/chat/completions")) == 1
 
 

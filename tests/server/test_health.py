@@ -72,6 +72,14 @@ async def test_a_database_that_takes_no_writes_is_not_ready(settings: Settings, 
     assert (answer.status_code, told["status"], told["database"], told["writable"]) == (503, "not ready", True, False)
 
 
+async def test_the_log_says_why_a_service_is_not_ready(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("reme_core.server.http._READY_SECONDS", 0.0)
+    assert (await client.get("/health/ready")).status_code == 503
+    assert "not ready: the database did not answer" in caplog.text
+
+
 async def test_models_are_asked_where_that_is_wanted(settings: Settings, loopback: Loopback) -> None:
     settings.llm["default"] = ChatSettings(model_name="talker", base_url=loopback.url, max_retries=0)
     async with Engine(settings) as reme, connected(create_app(reme)) as client:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 import pytest
+from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
 
+from reme_core import Settings
 from reme_core.engine import Engine
 from reme_core.postgres.session import Connection
 
@@ -58,3 +61,17 @@ async def test_a_log_that_cannot_be_written_is_told_of_and_keeps_what_waits(
         await connection.execute("alter table reme.retrieval drop constraint refused")
     await reme.log_writer.flush()
     assert await reme.database.fetch("w", "select query from reme.retrieval") == [("fish",)]
+
+
+async def test_a_database_that_takes_no_writes_is_told_of_once(
+    settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("reme_core.store.logs._PAUSE_SECONDS", 0.0)
+    settings.database_url = SecretStr(make_conninfo(database_url, options="-c default_transaction_read_only=on"))
+    async with Engine(settings) as standby:
+        for _ in range(3):
+            standby.log_writer.log_standing("w", "fish", [], session_id="")
+            assert standby.log_writer._writer is not None
+            await standby.log_writer._writer
+        assert caplog.text.count("log entries wait for the database") == 1
+        assert len(standby.log_writer._waiting) == 3

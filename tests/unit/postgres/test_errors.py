@@ -8,7 +8,7 @@ from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, ReMeError
-from reme_core.postgres.errors import translating_errors
+from reme_core.postgres.errors import mask_password, translating_errors
 
 URL = "postgresql://ada:secret@db.example:5433/memory"
 WHERE = "ada@db.example:5433/memory"
@@ -62,6 +62,10 @@ def operational(kind: type[psycopg.Error] = psycopg.OperationalError) -> list[ty
             psycopg.OperationalError("server does not support SSL, but SSL was required"),
             *(DatabaseUnavailableError, "no secure connection", "sslmode"),
         ),
+        (
+            psycopg.OperationalError("port 1 failed: session is read-only, port 2 failed: Connection refused"),
+            *(DatabaseUnavailableError, "takes writes", "promote a standby"),
+        ),
         (pg.PipelineAborted("pipeline aborted"), DatabaseError, "before this one failed", "try again"),
         (pg.ExternalRoutineException("plpython"), DatabaseError, "cannot do this", "log"),
         (PoolTimeout("15 s"), DatabaseUnavailableError, "stayed busy", "pool_size"),
@@ -91,3 +95,12 @@ def test_only_a_lost_connection_is_said_to_have_broken_off(kind: type[psycopg.Er
 def test_what_the_statement_itself_is_to_blame_for_is_left_to_its_author() -> None:
     with pytest.raises(pg.UniqueViolation), translating_errors(URL):
         raise pg.UniqueViolation("duplicate key")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "named"),
+    [("a:1,b:2", "a:1,b:2"), ("a,b", "a:5432,b:5432"), ("a,b:2", "a:5432,b:2"), ("a:1", "a:1")],
+)
+def test_an_address_names_each_host_with_its_port(hosts: str, named: str) -> None:
+    assert mask_password(f"postgresql://ada:secret@{hosts}/memory") == f"ada@{named}/memory"
+    assert mask_password("host=a,/run/pg port=1 user=ada dbname=memory") == "ada@a:1,/run/pg/memory"
