@@ -130,27 +130,25 @@ class Background:
             "after_seconds": self._settings.after_seconds,
         }
         cursor = await conn.execute(_SQL["reschedule"], values)
-        for session_id, lock, seconds in await cursor.fetchall():
-            await self._defer(self._summarising, lock, seconds, conn, workspace=workspace, session_id=session_id)
+        for session_id, lock, due in await cursor.fetchall():
+            await self._defer(self._summarising, lock, due, conn, workspace=workspace, session_id=session_id)
 
     async def _queue_once(self, task: Any, workspace: str) -> None:
         """Queue a job for all of a workspace, unless one waits."""
         lock = f"{task.name.removeprefix('reme.')} {workspace}"
         if not await self._database.execute_anywhere(_SQL["waits"], {"lock": lock}):
-            await self._defer(task, lock, 0, None, workspace=workspace)
+            await self._defer(task, lock, None, None, workspace=workspace)
 
     async def _defer(
-        self, task: Any, lock: str, seconds: float, conn: AsyncConnection[Any] | None, **args: str
+        self, task: Any, lock: str, due: datetime | None, conn: AsyncConnection[Any] | None, **args: str
     ) -> None:
         # One job of a workspace runs at a time (`reme.fetch_job`). The lock is that of a conversation, not of the
         # workspace, where one conversation that waits to be tried again would hold up all others.
         # procrastinate's queueing lock would allow only one waiting job. But then a job that has to run again, after an
         # error or after its worker died, could not go back into the queue while another one waits. So our statements
         # look for a waiting job themselves.
-        options: dict[str, Any] = {"lock": lock, "queue": self._queues[-1]}
+        options: dict[str, Any] = {"lock": lock, "queue": self._queues[-1], "schedule_at": due}
         options |= {"connection": conn} if conn is not None else {}
-        if seconds:
-            options["schedule_in"] = {"seconds": max(1, round(seconds))}
         with translating_queue_errors(self._database.url):
             await task.configure(**options).defer_async(**args)
 

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from procrastinate import App, BaseRetryStrategy, PsycopgConnector, RetryDecision
@@ -27,6 +28,7 @@ from reme_core.errors import DatabaseUnavailableError, ReMeError
 from reme_core.postgres.database import Database
 from reme_core.postgres.errors import translating_errors
 from reme_core.settings import WorkerSettings
+from reme_core.types import now
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +93,7 @@ class QueueConnector(PsycopgConnector):
 
 
 class _Jobs(JobManager):
-    """procrastinate's manager of jobs, which fetches one job of a workspace at a time."""
+    """procrastinate's manager of jobs: one job of a workspace at a time, and times by the database's clock."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(QueueConnector(database))
@@ -103,6 +105,14 @@ class _Jobs(JobManager):
         values = {"queues": list(queues or []), "worker": worker_id}
         rows = await self._database.execute_anywhere(_FETCH, values)
         return QueueJob.from_row({"status": "doing", **dict(zip(_COLUMNS, rows[0], strict=True))}) if rows else None
+
+    async def retry_job_by_id_async(self, job_id: int, retry_at: datetime, *arguments: Any, **options: Any) -> None:
+        """Let a job run again at a time by this machine's clock."""
+        # Jobs are fetched by the database's. If this one is an hour slow, all tries would be used up within minutes; if
+        # it is an hour fast, each would come an hour late.
+        wait = max(retry_at - now(), timedelta())
+        ((begun,),) = await self._database.execute_anywhere("select now()")
+        await super().retry_job_by_id_async(job_id, begun + wait, *arguments, **options)
 
 
 def make_app(database: Database) -> App:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -28,6 +29,25 @@ async def test_a_model_that_is_down_delays_a_summary_and_loses_nothing(reme: Eng
     await reme.background.drain()
     assert summaries.seen == [["I moved to Lisbon"]] * 2
     assert [job.status for job in await reme.background.jobs("w")] == ["succeeded"]
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_jobs_are_due_by_the_clock_of_the_database(
+    reme: Engine, summaries: Summaries, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    def wrong() -> datetime:
+        return datetime.now(UTC) + timedelta(hours=hours)
+
+    for clock in ("procrastinate.utils.utcnow", "reme_core.jobs.worker.now"):
+        monkeypatch.setattr(clock, wrong)
+    waits = "select extract(epoch from scheduled_at - now())::float8, attempts from procrastinate_jobs"
+    await reme.record("w", turns("I moved to Lisbon"))
+    ((seconds, _),) = await reme.database.execute_anywhere(waits)
+    assert reme.settings.worker.after_seconds - 30 < seconds <= reme.settings.worker.after_seconds
+    summaries.failure = ModelUnavailableError("the model is down")
+    await reme.background.drain()
+    ((seconds, attempts),) = await reme.database.execute_anywhere(waits)
+    assert attempts == 1 and -30 < seconds <= 4
 
 
 async def test_what_is_said_while_a_model_is_down_uses_up_no_tries(reme: Engine, summaries: Summaries) -> None:

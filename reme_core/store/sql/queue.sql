@@ -2,7 +2,7 @@
 -- Put off the jobs of conversations that go on, and name the conversations that have no job waiting. Every change of the
 -- time leaves an entry in the job's log, so small ones are left out: a lively conversation puts its summary off a few
 -- times a minute, not with every message.
-select session_id, lock, seconds
+select session_id, lock, now() + make_interval(secs => nullif(seconds, 0))
 from reme.reschedule(%(workspace)s, %(sessions)s, %(after_messages)s, %(after_seconds)s)
 
 -- name: waiting_sessions
