@@ -22,6 +22,7 @@ from procrastinate.jobs import Job as QueueJob
 from procrastinate.manager import JobManager
 from procrastinate.worker import Worker as QueueWorker
 from psycopg import AsyncConnection, AsyncCursor
+from psycopg import errors as pg
 from psycopg_pool import AsyncConnectionPool
 
 from reme_core.errors import DatabaseUnavailableError, ReMeError
@@ -56,6 +57,7 @@ _UPKEEP_SECONDS = 15.0  # between two looks for stalled jobs, and for what is du
 _POLL_SECONDS = 2.0  # between two looks for due jobs: nothing is notified when the time of a job comes, or is changed
 _STALLED_SECONDS = 35.0  # a worker with an older heartbeat is dead
 _HEARTBEAT_SECONDS = 10.0  # between two signs of life
+_FORGOTTEN_SECONDS = 86_400.0  # without a sign of life; its jobs are taken long before
 _FIRST_SECONDS = 0.3  # before a worker begins: a memory that is open for a moment, as in a command, needs none
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 15.0  # between two attempts while the database is away
 _SETTLED_SECONDS = 30.0  # after so long without an error, the outage is over, and the next one is warned of again
@@ -129,13 +131,23 @@ class _QueueWorker(QueueWorker):
     Without heartbeats, others would take it for dead and run its jobs a second time. And nobody gives back to the queue
     what a living worker seems to be doing: such a job would hold up its workspace for ever. When a job has ended, it
     looks for another one at once: those of the same workspace were not due before.
+
+    A worker that stood still for long is taken for dead, and forgotten. It goes on under a new number, and leaves alone
+    what became of the jobs that it had.
     """
 
     async def _fetch_and_process_jobs(self) -> None:
-        await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]
+        await self._take_jobs()
         while not self.wait and self._running_jobs and not self._stop_event.is_set():
             await asyncio.wait(self._running_jobs, return_when=asyncio.FIRST_COMPLETED)
-            await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]  # others of its workspace are due
+            await self._take_jobs()  # others of its workspace are due
+
+    async def _take_jobs(self) -> None:
+        try:
+            await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]
+        except pg.ForeignKeyViolation:  # there is no worker of its number any more
+            self.worker_id = await self.app.job_manager.register_worker()
+            await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]
 
     async def _update_heartbeat(self) -> None:
         while True:
@@ -145,11 +157,12 @@ class _QueueWorker(QueueWorker):
                 log.warning("a heartbeat of this worker failed, and the next one follows: %s", error)
 
     async def _persist_job_status(self, job: QueueJob, *arguments: Any, **options: Any) -> None:
-        worker, may_be_noted, pause = self.worker_id, False, _FIRST_PAUSE_SECONDS
+        may_be_noted, pause = False, _FIRST_PAUSE_SECONDS
         while True:
             try:
-                # A connection that broke off may have noted it, and others may have the job since this worker froze.
-                if may_be_noted and not await self._has(job, worker):
+                if not await self._is_under_way(job):
+                    if not may_be_noted:
+                        log.warning("job %s was taken from this worker, which stood still for too long", job.id)
                     return
                 await super()._persist_job_status(job, *arguments, **options)
             except ReMeError as error:
@@ -160,11 +173,12 @@ class _QueueWorker(QueueWorker):
                 self._new_job_event.set()  # others of its workspace may be due
                 return
             await asyncio.sleep(pause)
-            may_be_noted, pause = True, min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            may_be_noted, pause = True, min(2 * pause, _LONGEST_PAUSE_SECONDS)  # a connection that broke off may have
 
-    async def _has(self, job: QueueJob, worker: int | None) -> bool:
+    async def _is_under_way(self, job: QueueJob) -> bool:
+        """Whether a job is still that of the worker that fetched it."""
         statement = "select from procrastinate_jobs where id = %(job)s and worker_id = %(worker)s and status = 'doing'"
-        return bool(await self.app.connector.execute_query_all_async(statement, job=job.id, worker=worker))
+        return bool(await self.app.connector.execute_query_all_async(statement, job=job.id, worker=job.worker_id))
 
 
 class Tries(BaseRetryStrategy):
@@ -271,7 +285,8 @@ class Worker:
             begun, lost = time.monotonic(), "it closed the connection"
             try:
                 with translating_queue_errors(self._database.url):
-                    await self._rescue()
+                    if not away:  # after an outage, others that live have not said so yet
+                        await self._rescue()
                     begun = time.monotonic()
                     await self._work()
             except ReMeError as error:
@@ -316,6 +331,7 @@ class Worker:
             listen_notify=wait and not self._database.has_pooler,
             fetch_job_polling_interval=_POLL_SECONDS,
             update_heartbeat_interval=_HEARTBEAT_SECONDS,
+            stalled_worker_timeout=_FORGOTTEN_SECONDS,
             shutdown_graceful_timeout=self._settings.stop_seconds,
         )
 

@@ -1,4 +1,4 @@
-"""A worker through an outage of its database, and told to stop at the most awkward moments."""
+"""A worker through an outage of its database, after it stood still, and told to stop at the most awkward moments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from reme_core import Message, Settings
 from reme_core.engine import Engine
-from reme_core.errors import DatabaseUnavailableError
+from reme_core.errors import DatabaseUnavailableError, ModelUnavailableError, ReMeError
 from reme_core.postgres.embedded.server import EmbeddedServer
 from tests.faults.servers import another_runs, server_pid, wait_until_gone
 from tests.summaries import Summaries
@@ -53,6 +53,11 @@ create trigger refuse before update on reme.procrastinate_jobs for each row when
 execute function public.refuse();
 """
 """The disk is full when a job is to be marked as done, twice."""
+
+ANOTHER_HAS_IT = """
+with other as (insert into procrastinate_workers default values returning id)
+update procrastinate_jobs set worker_id = other.id from other returning worker_id
+"""
 
 
 @pytest.fixture
@@ -262,3 +267,60 @@ async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, migra
         await asyncio.to_thread(strike, migrated_data_dir)
         with pytest.raises(DatabaseUnavailableError):
             await reme.background._worker.work_off()
+
+
+async def test_a_worker_that_was_forgotten_signs_in_again(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        summaries = Summaries(reme)
+        await reme.record("w", [Message(content="before")])
+        await until(lambda: summaries.done == {"before"})
+        await reme.background.drain()
+        await reme.database.execute_anywhere("delete from procrastinate_workers")
+        await reme.record("w", [Message(content="after")])
+        await until(lambda: summaries.done == {"before", "after"}, 20)
+
+
+@pytest.mark.parametrize("failure", [None, ModelUnavailableError("the model is down")])
+async def test_the_end_of_a_job_that_another_worker_has_by_now_is_not_noted(
+    settings: Settings, caplog: pytest.LogCaptureFixture, failure: ReMeError | None
+) -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async with Engine(settings) as reme:
+        summaries = Summaries(reme)
+        summaries.failure = failure
+
+        async def summarise(workspace: str, session_id: str) -> None:
+            begun.set()
+            await goes_on.wait()
+            await summaries(workspace, session_id)
+
+        reme.background._summarise = summarise
+        await reme.record("w", [Message(content="hello")])
+        await asyncio.wait_for(begun.wait(), 30)
+        ((other,),) = await reme.database.execute_anywhere(ANOTHER_HAS_IT)
+        goes_on.set()
+        await until(lambda: "was taken from this worker" in caplog.text)
+        of_job = "select status::text, worker_id, attempts from procrastinate_jobs"
+        assert await reme.database.execute_anywhere(of_job) == [("doing", other, 0)]
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.long
+async def test_after_an_outage_the_jobs_of_workers_that_live_are_left_to_them(
+    settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("STALLED", 3.0), ("HEARTBEAT", 0.5), ("UPKEEP", 4.0), ("LONGEST_PAUSE", 0.5)):
+        monkeypatch.setattr(f"reme_core.jobs.worker._{name}_SECONDS", seconds)
+    settings.worker.concurrency = 1  # a busy worker looks for no other job, and so hears nothing of the outage
+    async with Engine(settings) as busy, Engine(settings) as other:
+        await begin_without_end(busy, "read me once")
+        summaries = Summaries(other)
+        other.background.start()
+        await asyncio.sleep(1)
+        await asyncio.to_thread(strike, migrated_data_dir)
+        await asyncio.sleep(5)
+        await asyncio.to_thread(server.ensure_running)
+        await asyncio.sleep(8)
+        assert summaries.seen == []
+        assert [job.status for job in await other.background.jobs("w")] == ["doing"]
