@@ -12,6 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextvars import Context
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,13 +23,14 @@ from procrastinate.jobs import Job as QueueJob
 from procrastinate.manager import JobManager
 from procrastinate.worker import Worker as QueueWorker
 from psycopg import AsyncConnection, AsyncCursor
-from psycopg import errors as pg
+from psycopg.errors import ForeignKeyViolation
 from psycopg_pool import AsyncConnectionPool
 
 from reme_core.errors import DatabaseUnavailableError, ReMeError
 from reme_core.postgres.database import Database
 from reme_core.postgres.errors import translating_errors
 from reme_core.settings import WorkerSettings
+from reme_core.store.sql import load
 from reme_core.types import now
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ def _drop_traceback(record: logging.LogRecord) -> bool:
 
 logging.getLogger("procrastinate.worker").addFilter(_drop_traceback)
 
+_SQL = load("queue.sql")
 QUEUE, CHAT_QUEUE = "reme", "reme.chat"  # jobs for every process, and those that need a chat model
 _COLUMNS = (
     "id", "priority", "lock", "queueing_lock", "task_name", "args", "scheduled_at", "queue_name", "attempts",
@@ -105,7 +108,11 @@ class _Jobs(JobManager):
         """The next job that is due, which is under way now; None if there is none."""
         # In one round trip: all workers wait for each other while one fetches.
         values = {"queues": list(queues or []), "worker": worker_id}
-        rows = await self._database.execute_anywhere(_FETCH, values)
+        try:
+            rows = await self._database.execute_anywhere(_FETCH, values)
+        except ForeignKeyViolation:  # its machine slept, and others took this worker for dead
+            await self._database.execute_anywhere(_SQL["register_again"], values)
+            rows = await self._database.execute_anywhere(_FETCH, values)
         return QueueJob.from_row({"status": "doing", **dict(zip(_COLUMNS, rows[0], strict=True))}) if rows else None
 
     async def retry_job_by_id_async(self, job_id: int, retry_at: datetime, *arguments: Any, **options: Any) -> None:
@@ -132,22 +139,14 @@ class _QueueWorker(QueueWorker):
     what a living worker seems to be doing: such a job would hold up its workspace for ever. When a job has ended, it
     looks for another one at once: those of the same workspace were not due before.
 
-    A worker that stood still for long is taken for dead, and forgotten. It goes on under a new number, and leaves alone
-    what became of the jobs that it had.
+    A worker that stood still for long is taken for dead. It goes on, and leaves alone the jobs that others have by now.
     """
 
     async def _fetch_and_process_jobs(self) -> None:
-        await self._take_jobs()
+        await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]
         while not self.wait and self._running_jobs and not self._stop_event.is_set():
             await asyncio.wait(self._running_jobs, return_when=asyncio.FIRST_COMPLETED)
-            await self._take_jobs()  # others of its workspace are due
-
-    async def _take_jobs(self) -> None:
-        try:
-            await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]
-        except pg.ForeignKeyViolation:  # there is no worker of its number any more
-            self.worker_id = await self.app.job_manager.register_worker()
-            await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]
+            await super()._fetch_and_process_jobs()  # type: ignore[no-untyped-call]  # others of its workspace are due
 
     async def _update_heartbeat(self) -> None:
         while True:
@@ -157,10 +156,10 @@ class _QueueWorker(QueueWorker):
                 log.warning("a heartbeat of this worker failed, and the next one follows: %s", error)
 
     async def _persist_job_status(self, job: QueueJob, *arguments: Any, **options: Any) -> None:
-        may_be_noted, pause = False, _FIRST_PAUSE_SECONDS
+        worker, may_be_noted, pause = self.worker_id, False, _FIRST_PAUSE_SECONDS
         while True:
             try:
-                if not await self._is_under_way(job):
+                if not await self._has(job, worker):
                     if not may_be_noted:
                         log.warning("job %s was taken from this worker, which stood still for too long", job.id)
                     return
@@ -175,10 +174,8 @@ class _QueueWorker(QueueWorker):
             await asyncio.sleep(pause)
             may_be_noted, pause = True, min(2 * pause, _LONGEST_PAUSE_SECONDS)  # a connection that broke off may have
 
-    async def _is_under_way(self, job: QueueJob) -> bool:
-        """Whether a job is still that of the worker that fetched it."""
-        statement = "select from procrastinate_jobs where id = %(job)s and worker_id = %(worker)s and status = 'doing'"
-        return bool(await self.app.connector.execute_query_all_async(statement, job=job.id, worker=job.worker_id))
+    async def _has(self, job: QueueJob, worker: int | None) -> bool:
+        return bool(await self.app.connector.execute_query_all_async(_SQL["is_held"], job=job.id, worker=worker))
 
 
 class Tries(BaseRetryStrategy):
@@ -233,7 +230,8 @@ class Worker:
     def start(self) -> None:
         """Begin to work, unless it works already."""
         if not self._stopping.is_set() and (self._task is None or self._task.done()):
-            self._task = asyncio.create_task(self._keep_working())
+            # Without the context of the caller: the jobs of all others would be parts of that caller's trace.
+            self._task = asyncio.create_task(self._keep_working(), context=Context())
             self._task.add_done_callback(_report_end)
 
     @property
@@ -344,14 +342,14 @@ class Worker:
                     await self._now_and_then()
             except ReMeError as error:
                 log.warning("upkeep of the queue did not work and is tried again: %s", error)
+            except Exception:  # of whatever kind: nobody waits for this task, and without it much would be left undone
+                log.exception("upkeep of the queue did not work and is tried again")
 
     async def _rescue(self) -> None:
         """Give jobs of workers that died back to the queue."""
-        manager = self._app.job_manager
-        for queue in (QUEUE, CHAT_QUEUE):
-            for job in await manager.get_stalled_jobs(queue=queue, seconds_since_heartbeat=_STALLED_SECONDS):
-                log.warning("job %s was left by a worker that died; it runs again", job.id)
-                await manager.retry_job(job)
+        # In one statement: procrastinate's, for each job, fails if another worker gave it back a moment ago.
+        for (job_id,) in await self._database.execute_anywhere(_SQL["rescue"], {"seconds": _STALLED_SECONDS}):
+            log.warning("job %s was left by a worker that died; it runs again", job_id)
 
 
 async def _cancel_until_done(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -269,17 +269,6 @@ async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, migra
             await reme.background._worker.work_off()
 
 
-async def test_a_worker_that_was_forgotten_signs_in_again(settings: Settings) -> None:
-    async with Engine(settings) as reme:
-        summaries = Summaries(reme)
-        await reme.record("w", [Message(content="before")])
-        await until(lambda: summaries.done == {"before"})
-        await reme.background.drain()
-        await reme.database.execute_anywhere("delete from procrastinate_workers")
-        await reme.record("w", [Message(content="after")])
-        await until(lambda: summaries.done == {"before", "after"}, 20)
-
-
 @pytest.mark.parametrize("failure", [None, ModelUnavailableError("the model is down")])
 async def test_the_end_of_a_job_that_another_worker_has_by_now_is_not_noted(
     settings: Settings, caplog: pytest.LogCaptureFixture, failure: ReMeError | None

@@ -8,6 +8,23 @@ from reme.reschedule(%(workspace)s, %(sessions)s, %(after_messages)s, %(after_se
 -- name: waiting_sessions
 select distinct session_id from reme.message where workspace_id = %(workspace)s and summarised_at is null
 
+-- name: register_again
+-- A worker that was taken for dead has no row any more, and could take no job.
+insert into procrastinate_workers (id) overriding system value values (%(worker)s) on conflict do nothing
+
+-- name: is_held
+-- Of a worker that was taken for dead, a job names none until it is given back.
+select from procrastinate_jobs where id = %(job)s and coalesce(worker_id, %(worker)s) = %(worker)s and status = 'doing'
+
+-- name: rescue
+-- Give the jobs of workers that died back, and name them.
+update procrastinate_jobs j set status = 'todo', attempts = attempts + 1, scheduled_at = now()
+where j.status = 'doing' and not exists (
+    select from procrastinate_workers w
+    where w.id = j.worker_id and w.last_heartbeat >= now() - make_interval(secs => %(seconds)s)
+)
+returning j.id
+
 -- name: hurry
 update procrastinate_jobs
 set scheduled_at = now()
