@@ -119,7 +119,9 @@ class Background:
 
     async def queue_lessons(self, workspace: str) -> None:
         """Queue the lessons of the workspace's episodes that wait for them."""
-        await self._queue_once(self._learning, workspace)
+        lock = _lock_of(self._learning, workspace)
+        if not await self._database.execute_anywhere(_SQL["waits"], {"lock": lock}):
+            await self._defer(self._learning, lock, None, None, workspace=workspace)
         self.start_embedded()
 
     async def _queue_sessions(self, conn: AsyncConnection[Any], workspace: str, sessions: Collection[str]) -> None:
@@ -133,11 +135,13 @@ class Background:
         for session_id, lock, due in await cursor.fetchall():
             await self._defer(self._summarising, lock, due, conn, workspace=workspace, session_id=session_id)
 
-    async def _queue_once(self, task: Any, workspace: str) -> None:
-        """Queue a job for all of a workspace, unless one waits."""
-        lock = f"{task.name.removeprefix('reme.')} {workspace}"
-        if not await self._database.execute_anywhere(_SQL["waits"], {"lock": lock}):
-            await self._defer(task, lock, None, None, workspace=workspace)
+    async def _queue_due(self, task: Any, due: str, values: Mapping[str, Any]) -> None:
+        """Queue a job for all of each workspace that the statement `due` names."""
+        async with self._database.maintenance() as conn:
+            # Two workers that looked at the same moment would both queue what is due.
+            await conn.execute(_SQL["take_turns"], {"name": due})
+            for (workspace,) in await (await conn.execute(_SQL[due], values)).fetchall():
+                await self._defer(task, _lock_of(task, workspace), None, conn, workspace=workspace)
 
     async def _defer(
         self, task: Any, lock: str, due: datetime | None, conn: AsyncConnection[Any] | None, **args: str
@@ -267,12 +271,9 @@ class Background:
         await self._say_what_is_left()
         await self._embed()
         await self.catch_up()
-        late = {"seconds": _LEARN_SECONDS}
-        for (workspace,) in await self._database.execute_anywhere(_SQL["late_lessons"], late):
-            await self.queue_lessons(workspace)
-        due = {"every_hours": self._settings.reflect_every_hours, "most_hours": MAX_HOURS}
-        for (workspace,) in await self._database.execute_anywhere(_SQL["due_reflections"], due):
-            await self._queue_once(self._reflecting, workspace)
+        await self._queue_due(self._learning, "late_lessons", {"seconds": _LEARN_SECONDS})
+        hours = {"every_hours": self._settings.reflect_every_hours, "most_hours": MAX_HOURS}
+        await self._queue_due(self._reflecting, "due_reflections", hours)
 
     async def _forget_old(self) -> None:
         if time.monotonic() < self._forgot_at + _FORGET_SECONDS:
@@ -293,8 +294,7 @@ class Background:
     async def catch_up(self) -> None:
         """Queue jobs for messages that were kept word for word before there was a chat model; else do nothing."""
         if CHAT_QUEUE in self._queues:
-            for (workspace,) in await self._database.execute_anywhere(_SQL["unread_quotes"], {}):
-                await self._queue_once(self._catching_up, workspace)
+            await self._queue_due(self._catching_up, "unread_quotes", {})
 
     async def _say_what_is_left(self) -> None:
         if self._left_alone or CHAT_QUEUE in self._queues:
@@ -365,3 +365,8 @@ class Background:
             raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that failed can be tried again")
         with translating_queue_errors(self._database.url):
             await self._app.job_manager.retry_job_by_id_async(job_id, retry_at=datetime.now(UTC))
+
+
+def _lock_of(task: Any, workspace: str) -> str:
+    """The lock of a job for all of a workspace."""
+    return f"{task.name.removeprefix('reme.')} {workspace}"

@@ -243,6 +243,25 @@ async def test_a_reflection_that_runs_or_was_given_up_is_not_queued_again(reme: 
     assert await queued() == ["todo", "failed"]
 
 
+async def test_what_is_due_is_queued_once_by_two_workers_that_look_at_about_the_same_time(
+    reme: Engine, settings: Settings
+) -> None:
+    for number in range(30):
+        await reme.memories.add(f"w{number}", "The user likes tea.")
+    await reme.database.execute_anywhere("update reme.workspace set created_at = now() - interval '2 days'")
+    async with Engine(settings) as other:
+        reme.background._reflect = other.background._reflect = reflected = AsyncMock()
+
+        async def look(worker: Engine, after: float) -> None:
+            await asyncio.sleep(after)
+            await worker.background._keep_up()
+
+        # The jobs of the first are done while the second still has those that it found due.
+        await asyncio.gather(look(reme, 0), look(other, 0.03), reme.background.drain(), other.background.drain())
+        await reme.background.drain()
+    assert sorted(call.args[0] for call in reflected.await_args_list) == sorted(f"w{n}" for n in range(30))
+
+
 async def test_what_is_learned_during_a_reflection_waits_for_the_next(reme: Engine) -> None:
     await reme.workspaces.schedule("w", reflect_every_hours=1e-9)
     await reme.memories.add("w", "The user likes tea.")

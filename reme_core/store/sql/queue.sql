@@ -116,6 +116,10 @@ where h.changed_at < now() - make_interval(secs => %(days)s * 86400)
 -- A day more, since what is used is marked so once a day.
 delete from reme.artifact where used_at < now() - make_interval(secs => (%(days)s + 1) * 86400)
 
+-- name: take_turns
+-- Wait for others who look for what is due, until their transactions have ended.
+select pg_advisory_xact_lock(hashtextextended('reme.' || %(name)s, 0))
+
 -- name: due_reflections
 -- Workspaces whose time has come, and that learned something about a person since. One that was given up is not asked for anew
 -- before the time has come once more: each try costs calls of the chat model.
