@@ -18,6 +18,7 @@ from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import Internal
+from reme_core.given import zone_of
 from reme_core.models import ChatModel
 from reme_core.models.likeness import ALIKE, likeness
 from reme_core.personal.filter import statements, take_in
@@ -243,7 +244,9 @@ async def _observations(
 ) -> list[Memory]:
     speech = language(deps.language, messages)
     person = person_of(subject) or phrase("person", speech)
-    lines = [f"[{n}] ({m.sent_at:%Y-%m-%d}) {condense(m.content, 1_500)}" for n, m in enumerate(messages, 1)]
+    zone = zone_of(deps.settings.timezone)
+    said = [f"({m.sent_at.astimezone(zone):%Y-%m-%d}) {condense(m.content, 1_500)}" for m in messages]
+    lines = [f"[{number}] {line}" for number, line in enumerate(said, 1)]
     request = prompt("personal/get_observation", speech, messages=fence("\n".join(lines), "messages"), person=person)
     answer = await chat.complete_as(request, _Observations, purpose="get_observation", max_tokens=_ANSWER_TOKENS)
     found = []

@@ -10,12 +10,14 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import cached_property
 from itertools import chain
 from typing import Final
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
+from reme_core.given import zone_of
 from reme_core.models import ChatModel
 from reme_core.personal import grounding
 from reme_core.personal.filter import statements
@@ -197,7 +199,7 @@ class _Reader:
             self.speech,
             person=person,
             remembered=fence(self._as_text(remembered), "memories"),
-            conversation=fence(self.window.as_text(self.speech, person), "conversation"),
+            conversation=fence(self.window.as_text(self.speech, person, self._zone), "conversation"),
         )
         form = ShortReading if self.small else Reading
         answer = await self.chat.complete_as(request, form, purpose="read", max_tokens=self.max_tokens)
@@ -210,7 +212,7 @@ class _Reader:
         """A line a memory, numbered from 1: what it says and when that was said, or briefly what it is about."""
         lines = []
         for number, memory in enumerate(remembered, 1):
-            day = f" ({memory.observed_at:%Y-%m-%d})" if memory.observed_at else ""
+            day = f" ({memory.observed_at.astimezone(self._zone):%Y-%m-%d})" if memory.observed_at else ""
             about = f"{memory.metadata.get('about', '')}: {memory.metadata.get('thing', '')}".strip(": ")
             brief = f"… {about or condense(memory.content, 30)}"
             lines.append(f"m{number}{day} {memory.content if number <= self.shown else brief}")
@@ -302,6 +304,10 @@ class _Reader:
     def _question_before(self, message: Message) -> str:
         asked = self.window.question_before(message)
         return questions_of(asked.content) if asked else ""
+
+    @property
+    def _zone(self) -> tzinfo:
+        return zone_of(self.deps.settings.timezone)
 
     @cached_property
     def _conversation(self) -> list[Message]:

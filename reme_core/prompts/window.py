@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Final
 
 from reme_core.prompts import Language
@@ -50,12 +51,15 @@ class Window:
         """The assistant's message that a message may answer."""
         return message_before(message, [*self.context, *self.new])
 
-    def as_text(self, speech: Language, unnamed: str) -> str:
-        """The window for a prompt: below each day a line a message. Messages that only explain have no number."""
+    def as_text(self, speech: Language, unnamed: str, zone: tzinfo) -> str:
+        """The window for a prompt: below each day a line a message. Messages that only explain have no number.
+
+        Days are those of the speakers' time zone, since "today" and "tonight" mean these.
+        """
         numbers = {message.message_id: number for number, message in enumerate(self.new, 1)}
         lines, day = [], ""
         for message in [*self.context, *self.new]:
-            if (sent := render_date(message.sent_at, speech)) != day:
+            if (sent := render_date(message.sent_at.astimezone(zone), speech)) != day:
                 day = sent
                 lines.append(f"— {day}")
             number = numbers.get(message.message_id)

@@ -83,6 +83,22 @@ async def test_what_waits_is_read_behind_what_was_said_right_before_it(
         assert f"\nThe user: line number {before}\n[1] The user: line {new}\n</conversation>" in read
 
 
+async def test_days_are_those_of_the_speakers(
+    reme_with_chat: Engine, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reme_with_chat.settings, "timezone", "Asia/Shanghai")
+    moved = operation("add", "Ines moved to Hull on 2024-05-07", value="Hull", since="2024-05-07", thing="home")
+    loopback.chat(answering(moved))
+    early = {**turn("I moved to Hull today!"), "time_created": "2024-05-06T23:00:00Z"}  # seven in the morning in China
+    await summarise(reme_with_chat, early)
+    [memory] = await everything(reme_with_chat)
+    assert (memory.content, f"{memory.valid_from}") == (moved["statement"], "2024-05-06 16:00:00+00:00")
+    await summarise(reme_with_chat, turn("And I like it there."))
+    first, second = asked(loopback)
+    assert "— 2024-05-07 Tuesday\n" in first and "2024-05-06" not in first
+    assert "m1 (2024-05-07) Ines moved to Hull" in second
+
+
 async def test_what_one_answer_adds_and_changes_to_the_same_is_there_once(
     reme_with_chat: Engine, loopback: Loopback
 ) -> None:
