@@ -68,6 +68,8 @@ _TOKEN: Final = re.compile(
     r"|[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+"
     rf"|{_WORD}(?:(?:['’.&‐-]|(?<=\d)[:,/](?=\d)){_WORD})*(?:\+\+|\#(?!\w))?"
 )
+_LONGEST_KEPT: Final = 100
+"""Characters of a token whose terms are kept to be given again; a longer one is pasted."""
 _UNSPACED_START: Final = re.compile(f"[{_UNSPACED}]")
 _CLUSTER: Final = re.compile(r"\w[^\w]*")
 # Parts of an identifier: numbers (2.1 is one), ACRONYMS before a Word, words of camelCase, other letters.
@@ -107,9 +109,9 @@ def terms(text: str, language: str | None = None) -> list[str]:
     """
     tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
     code = language.lower()[:2] if language else _detect_language(text, tokens)
-    found = [term for token in tokens for term in _token_terms(token, code, False)]
+    found = [term for token in tokens for term in _token_terms(token, code, keep_stops=False)]
     # A text of function words only ("who is it") is better found by these than not at all.
-    return found or [term for token in tokens for term in _token_terms(token, code, True)]
+    return found or [term for token in tokens for term in _token_terms(token, code, keep_stops=True)]
 
 
 @lru_cache(maxsize=64)  # a turn asks for that of its query four times
@@ -165,11 +167,16 @@ def _detect_language(text: str, tokens: list[str]) -> str:
     return "fa" if _PERSIAN.search(text) else "en"
 
 
-@lru_cache(maxsize=200_000)
-def _token_terms(token: str, language: str, keep_stops: bool, /) -> tuple[str, ...]:
-    # Cached, because texts are many and their vocabulary is small.
+def _token_terms(token: str, language: str, *, keep_stops: bool) -> tuple[str, ...]:
+    is_kept = len(token) <= _LONGEST_KEPT
     if _UNSPACED_START.match(token):
-        return _bigrams(token, keep_stops=keep_stops)
+        return (_bigrams if is_kept else _bigrams.__wrapped__)(token, keep_stops)
+    return (_word_or_name if is_kept else _word_or_name.__wrapped__)(token, language, keep_stops)
+
+
+# Cached, because texts are many and their vocabulary is small.
+@lru_cache(maxsize=200_000)
+def _word_or_name(token: str, language: str, keep_stops: bool, /) -> tuple[str, ...]:
     if "://" in token:
         address = token.partition("://")[2].rstrip(".,;:!?'\")]}>/")
         return tuple(term for term in _compound_terms(address.casefold(), address, language) if term not in _URL_NOISE)
@@ -209,7 +216,9 @@ def _compound_terms(whole: str, token: str, language: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _bigrams(run: str, *, keep_stops: bool) -> tuple[str, ...]:
+# A run is a clause, and hardly comes again but with its text: of more of them the memory of a process would grow.
+@lru_cache(maxsize=1_000)
+def _bigrams(run: str, keep_stops: bool, /) -> tuple[str, ...]:
     # Bigrams need no dictionary. A base character and the marks on it (Thai vowels, tones) are one unit.
     units = list(run.casefold()) if run.isalpha() else _CLUSTER.findall(run.casefold()) or [run]
     if len(units) == 1:

@@ -1,5 +1,6 @@
 """What the lexical leg indexes, and that queries and documents meet in it."""
 
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reme_core.text.stopwords import STOP_WORDS
-from reme_core.text.terms import MAX_TERM, language_of, terms
+from reme_core.text.terms import MAX_TERM, _bigrams, language_of, terms
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,17 @@ def test_any_text_gives_clean_bounded_terms(text: str) -> None:
 @given(st.lists(st.sampled_from(["v2", "_", ".", "-", "'", "://", "http", "@", "a", "Ab", "1", ",", "爱", "\0", " "])))
 def test_odd_joins_never_break_it(pieces: list[str]) -> None:
     assert all(0 < len(term) <= MAX_TERM for term in terms("".join(pieces)))
+
+
+def test_what_was_read_of_texts_without_spaces_does_not_fill_the_memory() -> None:
+    _bigrams.cache_clear()
+    tracemalloc.start()
+    try:
+        for letter in map(chr, range(0x4E00, 0x5E00)):
+            terms(letter * (20 if ord(letter) % 50 else 500))
+        assert tracemalloc.get_traced_memory()[0] < 4_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_threads_share_the_stemmers_safely() -> None:
