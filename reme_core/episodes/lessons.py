@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from reme_core.episodes.rules import Episode
 from reme_core.errors import ReMeError
+from reme_core.jobs.queue import LEARN_SECONDS
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import load
@@ -49,16 +50,18 @@ class Lessons:
                 "episodes of workspace '%s' that wait for their lessons, which a job makes later: %d; %s",
                 workspace, len(told), error,
             )  # fmt: skip
+            ids = [episode.episode_id for episode in episodes]
+            await self._database.execute(workspace, _SQL["lessons_failed"], {"workspace": workspace, "ids": ids})
             await self._queue(workspace)
             return []
 
     async def make_waiting(self, workspace: str) -> None:
-        """Make the lessons of all episodes of a workspace that wait for them.
+        """Make the lessons of all episodes of a workspace that wait for them, and of which nobody else makes them.
 
         Raises:
             ReMeError: A model failed, or the flow cannot be run; the episodes go on waiting.
         """
-        values = {"workspace": workspace, "limit": _AT_ONCE}
+        values = {"workspace": workspace, "limit": _AT_ONCE, "seconds": LEARN_SECONDS}
         while waiting := await self._database.fetch(workspace, _SQL["awaiting_lessons"], values):
             said: dict[str, list[Message]] = defaultdict(list)
             ids = {"workspace": workspace, "ids": [row[0] for row in waiting]}

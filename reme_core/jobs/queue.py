@@ -44,7 +44,7 @@ _NO_TRIES = (DatabaseUnavailableError, ConflictError)  # failures that no job is
 _WAIT_SECONDS = 0.05  # between two looks at jobs that other workers are doing
 _MOST = 100_000  # jobs that are looked at when one workspace is summarised
 _MOST_FAILURES = 1_000  # of which the kind is kept
-_LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
+LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
 
 
@@ -271,7 +271,7 @@ class Background:
         await self._say_what_is_left()
         await self._embed()
         await self.catch_up()
-        await self._queue_due(self._learning, "late_lessons", {"seconds": _LEARN_SECONDS})
+        await self._queue_due(self._learning, "late_lessons", {"seconds": LEARN_SECONDS})
         hours = {"every_hours": self._settings.reflect_every_hours, "most_hours": MAX_HOURS}
         await self._queue_due(self._reflecting, "due_reflections", hours)
 

@@ -81,3 +81,19 @@ async def test_episodes_recorded_while_the_model_is_away_share_one_job(
         await record(number)
     assert await count_waiting(reme_with_chat) == 5
     assert len(await reme_with_chat.background.jobs("w")) == 1
+
+
+async def test_a_job_leaves_alone_what_another_process_learns_from_at_this_moment(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    reme = reme_with_chat
+    await reme.episodes.record("w", ATTEMPT)
+    await reme.database.execute("w", "update reme.episode set lessons_asked_at = now()")
+    loopback.fail(503, times=9)
+    await reme.episodes.record("w", {**ATTEMPT, "episode_id": "failed"}, learn=True)
+    loopback.reset()
+    loopback.chat(LEARNED)
+    await reme.background.drain("w")
+    [waiting] = await reme.database.fetch("w", "select episode_id from reme.episode where lessons_asked_at is not null")
+    assert (waiting, await lessons_of(reme)) == (("e1",), [])
+    assert [memory.content for memory in await reme.memories.from_source("w", "episode", ["failed"])] == [LESSON]

@@ -42,9 +42,15 @@ select w.workspace_id, episode_id, number, task_id, worker_id, score, steps, sum
 from reme.workspace w cross join jsonb_populate_recordset(null::reme.episode, %(rows)s) as row
 where w.workspace_id = %(workspace)s
 
+-- name: lessons_failed
+-- Who asked for them does not make them any more, so that a job may take them at once.
+update reme.episode set lessons_asked_at = 'epoch'
+where workspace_id = %(workspace)s and episode_id = any(%(ids)s) and lessons_asked_at is not null
+
 -- name: awaiting_lessons
+-- Not those that another process is making at this moment.
 select episode_id, task_id, score, metadata from reme.episode
-where workspace_id = %(workspace)s and lessons_asked_at is not null
+where workspace_id = %(workspace)s and lessons_asked_at < now() - make_interval(secs => %(seconds)s)
 order by number
 limit %(limit)s
 
