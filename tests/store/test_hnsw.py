@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 import subprocess
@@ -148,6 +149,23 @@ async def test_many_that_are_added_at_once_join_the_index_later_and_are_found_be
             await asyncio.sleep(0.1)
     assert not await hnsw.left_behind(reme.database)
     assert not await hnsw.ensure(reme.database, "w", exact_below=100)
+
+
+async def test_a_workspace_that_another_process_took_out_of_the_index_is_searched_by_meaning_at_once(
+    reme: Engine, tmp_path: Path
+) -> None:
+    await fill(reme)
+    assert await hnsw.ensure(reme.database, "w", exact_below=100)
+    reme._workspace_models.forget("w")
+    assert (await reme._workspace_models.of("w")).ef_search  # remembered for half a minute
+    contents = ["Her flute sings", *(f"invoice {n} of the office" for n in range(20))]
+    library = [json.dumps({"memory_id": f"m{n}", "content": content}) for n, content in enumerate(contents)]
+    (tmp_path / "w.jsonl").write_text("\n".join(library))
+    async with Engine(reme.settings) as other:
+        await other.workspaces.load("w", tmp_path, replace=True)
+    (vector,) = await reme._workspace_models.default.embed(contents[:1], "passage")
+    hits = (await reme.recall("w", "invoice of the office", embedding=vector, limit=2)).hits
+    assert contents[0] in [hit.content for hit in hits]
 
 
 @pytest.mark.parametrize("kinds", [[], ["custom"]])

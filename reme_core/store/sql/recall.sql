@@ -55,13 +55,15 @@ vector_leg as materialized (
 
 -- name: unindexed
         union all
-        -- Of many that were added at once, those that have not joined the index yet. In the order of their key they are found
-        -- by it: else the planner, which does not know that there are hardly ever any, would read the whole workspace.
+        -- Of many that were added at once, those that have not joined the index yet; or all, where the workspace has left the index
+        -- since the asker looked. In the order of their key they are found by it: else the planner, which does not know that
+        -- there are hardly ever any, would read the whole workspace.
         (select e.document_id, e.kind, e.embedding, -(e.embedding <#> %(centred)b::halfvec) as nearness
          from reme.workspace w
          cross join lateral (
              select e.* from reme.embedding e
-             where e.workspace_id = %(workspace)s and e.model = ${model} and e.document_id >= w.unindexed_from and not e.hnsw
+             where e.workspace_id = %(workspace)s and e.model = ${model} and not e.hnsw
+               and e.document_id >= case when w.hnsw then w.unindexed_from else 0 end
              order by e.document_id
          ) e
          ${its_row}
