@@ -109,6 +109,18 @@ async def test_what_a_load_removed_comes_back_with_its_evidence(words: Engine, t
     assert await contents(words) == {"She drinks tea.", "The sun shines."}
 
 
+async def test_the_deletion_of_a_single_quote_is_no_change_of_several(words: Engine) -> None:
+    await words.record("w", [Message(message_id="m1", content="My dog is called Rex.")], wait=True)
+    quote = Memory(
+        content="My dog is called Rex.", sources=[Source(kind="message", id="m1")], metadata={"mode": "quoted"}
+    )
+    await words.memories.add("w", ["Her cat is called Mia.", "Her car is red."], reason="two at once")
+    (quote,) = await words.memories.add("w", quote)
+    await words.memories.delete("w", quote.memory_id)  # which closes it, and keeps its message out of recall
+    assert (await words.memories.undo("w")).reason == "two at once"
+    assert await words.memories.list("w") == []
+
+
 async def test_what_was_changed_since_is_not_undone(words: Engine) -> None:
     added = await words.memories.add("w", ["one", "two", "three"])
     ids = [memory.memory_id for memory in added]

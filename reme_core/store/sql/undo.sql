@@ -5,7 +5,7 @@ from reme.memory_history
 where workspace_id = %(workspace)s
   and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[])
 group by changed_at
-having count(*) > 1
+having count(distinct memory_id) > 1
 order by changed_at desc
 limit 1
 
