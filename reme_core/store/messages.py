@@ -332,9 +332,11 @@ async def _embed_what_can_be(
         try:  # once more: it may have been away for a moment, which was over when the harmless text came
             return list(waiting), await embedder.embed(passages, "passage")
         except ModelError as error:
-            values = {"workspace": workspace, "document": waiting[0][0], "reason": str(error)}
-            await database.execute(workspace, _SQL["mark_refused"], values)
-            log.warning("a message of workspace '%s' gets no vector, words alone find it: %s", workspace, error)
+            document, author, content = waiting[0]
+            words = {"document": document, "author": author, "content": content}
+            values = {"workspace": workspace, "reason": str(error), **words}
+            if await database.execute(workspace, _SQL["mark_refused"], values):
+                log.warning("a message of workspace '%s' gets no vector, words alone find it: %s", workspace, error)
             return [], np.empty((0, 0), np.float32)
     # One text makes an endpoint refuse the whole batch. Halving the batch again and again finds it.
     middle = len(waiting) // 2

@@ -82,6 +82,21 @@ async def test_a_text_that_is_refused_costs_no_other_its_vector(settings: Settin
             assert all("not_embedded" not in m.metadata for m in await reme.messages("w", "s"))
 
 
+async def test_words_that_come_while_the_former_ones_are_refused_get_their_vector(settings: Settings) -> None:
+    with Refusing() as server:
+        model = EmbeddingSettings(model_name="loop-embed", base_url=server.url, max_retries=0)
+        async with Engine(settings.model_copy(update={"embedding_model": {"default": model}})) as reme:
+            server.slow(0.2, times=3)
+            bad = Message(content="Bob keeps poison in the shed.", message_id="bad", session_id="s")
+            await reme.record("w", [bad])
+            while not server.requests:
+                await asyncio.sleep(0.01)
+            await reme.record("w", [bad.model_copy(update={"content": "Bob keeps apples."})], wait=True)
+            assert (await vectors(reme), await waiting(reme)) == (1, 0)
+            [said] = await reme.messages("w", "s")
+            assert "not_embedded" not in said.metadata
+
+
 async def test_an_endpoint_that_refuses_everything_marks_nothing(reme: Engine, loopback: Loopback) -> None:
     loopback.api_key = "another"
     await reme.record("w", SAID, wait=True)

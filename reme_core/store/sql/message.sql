@@ -88,9 +88,11 @@ for update
 select distinct workspace_id from reme.message where embedded_at is null
 
 -- name: mark_refused
--- One that the model refuses is found by its words alone; why stands in its metadata.
+-- One that the model refuses is found by its words alone; why stands in its metadata. One that was edited meanwhile waits.
 update reme.message set embedded_at = now(), metadata = metadata || jsonb_build_object('not_embedded', %(reason)s::text)
 where workspace_id = %(workspace)s and document_id = %(document)s and embedded_at is null
+  and (author, content) = (%(author)s, %(content)s)
+returning document_id
 
 -- name: mark_embedded
 update reme.message set embedded_at = now(), metadata = metadata - 'not_embedded'
