@@ -13,7 +13,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
 
@@ -200,7 +200,7 @@ def _append_to_sessions(tails: Iterable[_Turn], fresh: Iterable[Message], docume
         turns.append(
             _Turn(
                 message.session_id, last[message.session_id], document_id,
-                message.author, message.role, message.content, message.sent_at,
+                message.author, message.role, message.content, message.sent_at.astimezone(UTC),
             )
         )  # fmt: skip
     return turns

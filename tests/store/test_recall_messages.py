@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -68,6 +69,14 @@ async def test_a_question_about_a_day_finds_what_was_said_on_it(reme: Engine) ->
     )
     (best, *_) = (await reme.recall("w", "What happened on 9 August 2023?", kind="conversation")).hits
     assert best.content == "We went down again."
+
+
+async def test_the_date_of_a_message_is_one_date_whatever_its_zone(reme: Engine) -> None:
+    morning = datetime(2023, 5, 17, 7, 30, tzinfo=ZoneInfo("Asia/Tokyo"))  # in UTC it is the day before
+    for place, line in enumerate(("We went up the hill.", "And down again.", "Then home.")):
+        await reme.record("w", turns(("Ann", line), at=morning + timedelta(minutes=place)), wait=True)
+        assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
+    assert await reme.database.fetch("w", "select from posting where term = '17'") == []
 
 
 async def test_messages_are_filtered_by_session_author_and_time(reme: Engine) -> None:
