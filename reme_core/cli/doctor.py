@@ -88,7 +88,7 @@ def _package() -> str:
 
 
 def _disk(settings: Settings) -> str:
-    folder = settings.data_dir.expanduser()
+    folder = settings.data_dir
     try:
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free

@@ -65,7 +65,7 @@ def library_folder(path: str, workspace: str, settings: Settings, *, is_local: b
         InputError: The folder, or the file in it, lies elsewhere.
     """
     folders = (*settings.library_dirs, settings.data_dir, *([Path()] if is_local else []))
-    allowed = [folder.expanduser().resolve() for folder in folders]
+    allowed = [folder.resolve() for folder in folders]
     if "\0" in path:
         raise InputError("path: it may not contain a NUL")
     # Both are resolved before the comparison, since `..` or a symbolic link in either could lead out of the folder.

@@ -22,6 +22,7 @@ from reme_core.settings.sections import (
     EmbeddingSettings,
     EpisodeSettings,
     FlowSettings,
+    Folder,
     HttpSettings,
     LimitSettings,
     LogSettings,
@@ -85,8 +86,8 @@ class Settings(Section):
     pooler_url: SecretStr | None = None
     """The same database behind a pooler that lends its connections for a transaction (PgBouncer with
     `pool_mode = transaction`); migrations and the building of indexes still go to `database_url`."""
-    data_dir: Path = Field(default_factory=default_data_dir)
-    library_dirs: list[Path] = Field(default_factory=lambda: [Path("docs/library")])
+    data_dir: Folder = Field(default_factory=default_data_dir)
+    library_dirs: list[Folder] = Field(default_factory=lambda: [Path("docs/library")])
     """Folders that `load` and `dump` may use over HTTP and MCP, besides `data_dir`."""
     redact: Names = Field(default_factory=list)
     """Kinds of secrets that are replaced by a mark before anything is stored: `all`, a group (`keys`, `money`,

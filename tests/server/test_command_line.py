@@ -17,6 +17,7 @@ from reme_core.cli.session import _heed_workspace_in_dotenv
 from reme_core.compat.command_line import settings_of
 from reme_core.errors import ConfigurationError
 from reme_core.settings import Settings
+from reme_core.spool.waiting import spool_path
 from tests.loopback import Loopback
 from tests.server.conftest import Process
 
@@ -98,6 +99,15 @@ def test_the_folder_and_the_workspace_may_stand_in_an_env_file(tmp_path: Path, m
     os.environ |= {"REME_HOME": "/srv/here", "REME_WORKSPACE": "bob"}
     _heed_workspace_in_dotenv()
     assert (settings_of([]).data_dir, os.environ["REME_WORKSPACE"]) == (Path("/srv/here"), "bob")
+
+
+def test_folders_may_be_named_from_home_on_where_no_shell_reads_the_name() -> None:
+    settings = Settings.load('library_dirs=["~/library"]', environ={"REME_HOME": "~/memory"})
+    # For all that is there: a spool below a folder `~` of the current one would be found by nobody else.
+    assert spool_path("file", settings) == Path.home() / "memory" / "spool" / "embedded.sqlite3"
+    assert settings.library_dirs == [Path.home() / "library"]
+    with pytest.raises(ConfigurationError, match="data_dir: ~no-such-user"):
+        Settings.load("data_dir=~no-such-user/memory", environ={})
 
 
 def test_files_that_import_each_other_are_told(tmp_path: Path) -> None:

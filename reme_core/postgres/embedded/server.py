@@ -79,7 +79,7 @@ class EmbeddedServer:
             raise DatabaseError(
                 "the embedded Postgres runs on Linux and macOS; on Windows set DATABASE_URL, or use WSL"
             )
-        data_dir = data_dir.expanduser().resolve()
+        data_dir = data_dir.resolve()
         try:
             # If we are root, Postgres runs as another user, who has to pass through this folder.
             data_dir.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
@@ -162,7 +162,7 @@ def embedded_url(settings: Settings) -> str:
 
 def stop_embedded(data_dir: Path) -> None:
     """Stop the server of `data_dir` now, even while it is used; its data stays. Blocks until the server has ended."""
-    if not supervisor.stop_server(data_dir.expanduser().resolve() / "postgres"):
+    if not supervisor.stop_server(data_dir.resolve() / "postgres"):
         raise failure(data_dir, "the embedded Postgres does not stop")
 
 
