@@ -230,16 +230,20 @@ class RetentionSettings(Section):
     changed before, the last change of each memory is kept."""
 
 
+_Limit = Annotated[float, Field(ge=0.001, le=2_000_000)]
+"""Postgres has a number of 32 bits for milliseconds, where 0 is no limit."""
+
+
 class LimitSettings(Section):
     """How long Postgres may take, in seconds; what takes longer is broken off, and nothing of it is stored."""
 
-    lock_seconds: float = Field(20.0, gt=0)
+    lock_seconds: _Limit = 20.0
     """To wait for another writer of the workspace. A frozen process is made to give way after ten seconds."""
-    read_seconds: float = Field(60.0, gt=0)
+    read_seconds: _Limit = 60.0
     """For a statement that reads, such as a recall."""
-    write_seconds: float = Field(600.0, gt=0)
+    write_seconds: _Limit = 600.0
     """For a statement that writes; the longest are the erasure and the loading of large workspaces."""
-    upkeep_seconds: float = Field(600.0, gt=0)
+    upkeep_seconds: _Limit = 600.0
     """For a statement on the queue, the logs, or anything else that concerns all workspaces."""
 
 

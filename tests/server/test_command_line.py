@@ -120,7 +120,8 @@ def test_files_that_import_each_other_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "setting",
     ["worker.concurrency=0", "worker.concurrency=-1", "worker.reflect_every_hours=1e8", "retention.log_days=1e7",
-     "http.limit_concurrency=0", "llm.default.max_concurrency=0", "worker.after_messages=0"],
+     "http.limit_concurrency=0", "llm.default.max_concurrency=0", "worker.after_messages=0",
+     "limits.read_seconds=3e6", "limits.write_seconds=Infinity", "limits.lock_seconds=1e-4"],
 )  # fmt: skip
 def test_settings_that_nothing_works_with_are_refused(setting: str) -> None:
     with pytest.raises(ConfigurationError, match=setting.partition("=")[0]):
