@@ -36,7 +36,8 @@ class Guard:
 
     A request that comes while `limit_concurrency` others are under way is refused with 503; liveness is told.
     A body of more than `max_body_bytes` is refused with 413. A request that takes longer than `timeout_seconds` is
-    cancelled and answered with 504; a stream that has begun ends with an event `error`, also if the service stops.
+    cancelled and answered with 504, and one that the stopping service cannot wait for with 503; a stream that has begun
+    ends with an event `error` in both cases.
     """
 
     def __init__(
@@ -54,10 +55,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        request_id = _request_id(headers.get(_REQUEST_ID_HEADER, ""))
-        # HEAD is the same as GET; the server, whose scope stays as it was, leaves the body out.
-        method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        scope = {**scope, "method": method, "request_id": request_id}
+        scope = _scope_with_id(scope, headers)
+        request_id = scope["request_id"]
         REQUEST_ID.set(request_id)
         started, status, streams, is_open = time.perf_counter(), 0, False, False
 
@@ -83,6 +82,10 @@ class Guard:
                 async with asyncio.timeout(self._timeout_seconds) as limit:
                     await self._app(scope, self._limit_body(receive), send_with_id)
                 problem = _STOPPING if is_open else None  # a stream that was cut off, unless its caller hung up
+        except asyncio.CancelledError:
+            if status:
+                raise
+            problem = _STOPPING  # the server cancels what goes on when it has stopped for long enough
         except TimeoutError:
             if not limit.expired():  # a TimeoutError of the app itself
                 raise
@@ -131,8 +134,11 @@ class Guard:
         return f"the body is larger than {self._max_body_bytes:,} bytes (http.max_body_bytes)"
 
 
-def _request_id(given: str) -> str:
-    return given if _REQUEST_ID.fullmatch(given) else new_id()
+def _scope_with_id(scope: Scope, headers: Headers) -> Scope:
+    given = headers.get(_REQUEST_ID_HEADER, "")
+    # HEAD is the same as GET; the server, whose scope stays as it was, leaves the body out.
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    return {**scope, "method": method, "request_id": given if _REQUEST_ID.fullmatch(given) else new_id()}
 
 
 async def _send_last_words(send: Send, event: bytes) -> None:

@@ -95,6 +95,30 @@ async def test_a_stream_ends_in_order_though_the_service_is_stopped(
     assert ("Good morning." if grace is None else '"code":"stopping"') in last
 
 
+async def test_a_request_that_a_stopping_service_cannot_wait_for_is_told_so(
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = asyncio.Event()
+
+    async def answer_never(*_: object, **__: object) -> Response:
+        begun.set()
+        await asyncio.sleep(60)
+        return Response()
+
+    monkeypatch.setattr(Service, "execute", answer_never)
+    server = uvicorn.Server(uvicorn.Config(create_app(reme), log_config=None, timeout_graceful_shutdown=1))
+    with _bind("127.0.0.1", 0) as listening:
+        _start_listening(listening)
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        async with httpx.AsyncClient(base_url=_url_of(listening), timeout=20) as client:
+            asked = asyncio.create_task(client.post("/retrieve_task_memory", json={"query": "x"}))
+            await begun.wait()
+            server.should_exit = True
+            answer = await asked
+        await serving
+    assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
+
+
 async def test_a_port_that_is_taken_is_told_before_the_database_is_opened(settings: Settings, free_port: int) -> None:
     settings.database_url = SecretStr("postgresql://nobody@127.0.0.1:1/nowhere")
     settings.http.port = settings.mcp.port = free_port
