@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import threading
@@ -12,6 +11,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 import anyio.to_thread
+from mcp import types
+from pydantic import ValidationError
 
 _LAST_SECONDS: Final = 30.0  # for the calls that run when the input ends; a model may be slow
 
@@ -21,7 +22,7 @@ class Pipes:
 
     # At the end of the input the SDK cancels what runs. So a call at the end of a pipe would get no answer.
     def __init__(self) -> None:
-        self._unanswered: set[str] = set()
+        self._unanswered: set[types.RequestId] = set()
         self._answered = asyncio.Event()
 
     async def lines(self) -> AsyncIterator[str]:
@@ -40,8 +41,8 @@ class Pipes:
         threading.Thread(target=read, name="stdin", daemon=True).start()
         while line := await lines.get():
             message = _message(line)
-            if message.get("jsonrpc") == "2.0" and "method" in message and "id" in message:
-                self._unanswered.add(repr(message["id"]))
+            if isinstance(message, types.JSONRPCRequest):
+                self._unanswered.add(message.id)
             yield line
         with suppress(TimeoutError):
             async with asyncio.timeout(_LAST_SECONDS):
@@ -53,8 +54,8 @@ class Pipes:
         """Write a line to the standard output, and flush it."""
         await anyio.to_thread.run_sync(_write, text)
         message = _message(text)
-        if "method" not in message:
-            self._unanswered.discard(repr(message.get("id")))
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._unanswered.discard(message.id)
             self._answered.set()
 
     async def flush(self) -> None:
@@ -66,10 +67,9 @@ def _write(text: str) -> None:
     sys.stdout.buffer.flush()
 
 
-def _message(line: str) -> dict[str, Any]:
-    """The message of a line; empty if there is none: the SDK answers that."""
+def _message(line: str) -> Any:
+    """The message of a line as the SDK reads it; None if it is no message to it, which it answers by a notification."""
     try:
-        message = json.loads(line)
-    except ValueError:
-        return {}
-    return message if isinstance(message, dict) else {}
+        return types.JSONRPCMessage.model_validate_json(line).root
+    except ValidationError:
+        return None

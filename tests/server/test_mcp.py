@@ -230,11 +230,11 @@ def test_a_call_at_the_end_of_the_input_is_answered(migrated_data_dir: Path) -> 
     ]
     process = subprocess.run(
         [str(Path(sys.executable).parent / "reme"), "mcp"],
-        input="".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said),
+        input=f"{'[' * 100_000}\n" + "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said),
         env=os.environ | {"REME_HOME": str(migrated_data_dir)},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    first, last = map(json.loads, process.stdout.splitlines())
+    first, last = (answer for answer in map(json.loads, process.stdout.splitlines()) if "id" in answer)
     assert (first["id"], last["id"], last["result"]["isError"]) == (1, "last", False)
     assert "Traceback" not in process.stderr
 
