@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, ParamSpec
 
-from pydantic import BaseModel, Field, create_model
+from pydantic import BaseModel, Field, ValidationError, create_model, validate_call
 
 from reme_core.errors import InputError, NotFoundError
 from reme_core.given import zone_of
@@ -55,13 +55,18 @@ class ToolFailure(str):
 
 def answer_model(tool: Callable[Given, Coroutine[Any, Any, str]]) -> Callable[Given, Coroutine[Any, Any, str]]:
     """A tool that tells the model why it failed; if memory failed and `on_error` is `raise`, it raises the error."""
+    checked = validate_call(tool)  # not every framework checks what its model gives
 
     @functools.wraps(tool)
     async def answer(*args: Given.args, **kwargs: Given.kwargs) -> str:
         tools: Any = args[0]
+        given: Any = {name: value for name, value in kwargs.items() if value is not None}  # null: it is left out
         try:
             async with within(tools._turn.patience):
-                return await tool(*args, **kwargs)
+                return await checked(*args, **given)
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+            return ToolFailure(f"That did not work: {problems}")
         except (InputError, NotFoundError) as error:  # a mistake of the model, which it can correct
             return ToolFailure(f"That did not work: {error}")
         except Exception as error:  # any error: a turn without memory is better than none

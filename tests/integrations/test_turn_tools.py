@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -38,6 +39,27 @@ async def test_the_tools_store_find_change_and_forget(turn: TurnMemory, reme: As
     assert "That did not work" in await search(" ")
     history = await reme.memories.history("alice", memory_id)
     assert {entry.changed_by for entry in history} == {"agent"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [({"query": ["Rex"]}, "query:"), ({}, "query:"), ({"question": "Rex"}, "question:"), ({"limit": "many"}, "limit:")],
+)
+async def test_a_model_is_told_which_argument_does_not_fit(
+    turn: TurnMemory, arguments: dict[str, Any], told: str
+) -> None:
+    turn.on_error = "raise"
+    answer = await MemoryTools(turn).search_memory(**arguments)
+    assert isinstance(answer, ToolFailure)
+    assert answer.startswith("That did not work: ") and told in answer
+
+
+async def test_arguments_that_can_be_read_are_taken(turn: TurnMemory) -> None:
+    tools: Any = MemoryTools(turn)
+    for number in range(3):
+        await tools.add_memory(content=f"Rex has dachshund number {number} as a friend.", when_to_use=None)
+    for limit, count in (("2", 2), (None, 3)):
+        assert (await tools.search_memory(query="Who are the friends of Rex?", limit=limit)).count("number") == count
 
 
 async def test_a_tool_changes_only_what_is_of_its_agent(reme: AsyncReMe) -> None:
