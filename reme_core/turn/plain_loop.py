@@ -65,27 +65,33 @@ class Turn:
         given: TurnOptions = {"write": "awaited", **options}
         self._memory = TurnMemory(client=reme, workspace_id=workspace, **given)
         self._begin = 0
+        self._asked: list[Message] = []
         self.note = Note()
         self.prompt: list[Any] = []
 
     async def __aenter__(self) -> Self:
         said = self._read()
         self._begin = max((n for n, message in enumerate(said) if message.role == "user"), default=0)
+        self._asked = said[self._begin :]
         try:
             self.note = await self._memory.begin(said, session_id=self._session_id)
         except BaseException:
             # `__aexit__` will not be called, and what the user said is kept all the same.
-            self._memory.record_soon(said[self._begin :], session_id=self._session_id)
+            self._memory.record_soon(self._asked, session_id=self._session_id)
             await self._memory.aclose()
             raise
         self.prompt = self._prompt(said) if self.note.text else list(self._messages)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
+        said = self._asked
         try:
-            await self._memory.record(self._read()[self._begin :], session_id=self._session_id)
-        finally:
-            await self._memory.aclose()
+            said = self._read()[self._begin :]
+        finally:  # what the user said is recorded also if something else was appended that is no message
+            try:
+                await self._memory.record(said, session_id=self._session_id)
+            finally:
+                await self._memory.aclose()
 
     def __enter__(self) -> Self:
         return self._memory.call(self.__aenter__)

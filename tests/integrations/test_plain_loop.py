@@ -123,6 +123,15 @@ def test_a_turn_that_could_not_begin_keeps_what_was_said(database_url: str, tmp_
         reme.close()
 
 
+@pytest.mark.parametrize("session_id", ["", "monday"])
+def test_what_was_said_is_recorded_although_no_message_was_appended(settings: Settings, session_id: str) -> None:
+    messages: list[Any] = [TOLD]
+    with ReMe(settings) as reme:
+        with pytest.raises(InputError, match="message 2 is"), Turn(reme, "alice", messages, session_id=session_id):
+            messages.append("Noted.")
+        assert [message.content for message in reme.messages("alice", session_id)] == [TOLD["content"]]
+
+
 def test_an_answer_that_nobody_could_append_is_no_turn(settings: Settings) -> None:
     with ReMe(settings) as reme, pytest.raises(InputError, match="to which the answer is appended"):
         Turn(reme, "alice", "Where do I live?")  # type: ignore[arg-type]
