@@ -141,13 +141,14 @@ async def test_the_results_of_tools_are_recorded_if_the_model_fails_after_them(
             return await super().create(*args, **kwargs)
 
     tools = [FunctionTool(clock, description="Tell the time of day.")]
-    memory = ReMeMemory(reme, "alice", write="awaited")
+    memory = ReMeMemory(reme, "alice", kinds=["conversation", "tool"], write="awaited")
     agent = ReMeAssistantAgent("assistant", Failing(model), memory=[memory], tools=tools, reflect_on_tool_use=True)
     model.call("clock")
     with pytest.raises(ConnectionError):
         await agent.run(task="What time is it?")
     await memory.close()
     assert await stored_rows(reme) == [("user", "What time is it?"), ("assistant", ""), ("tool", "It is noon.")]
+    assert [(fared.tool_name, fared.calls) for fared in await reme.tools.statistics("alice")] == [("clock", 1)]
 
 
 @pytest.mark.parametrize("stock", [False, True])

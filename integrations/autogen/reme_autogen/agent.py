@@ -142,6 +142,7 @@ class ReMeAssistantAgent(AssistantAgent):
             if not is_recorded:  # AutoGen closes the stream when it has the response
                 # A call that has no result yet may not have been made.
                 ended = max((place for place, message in enumerate(done, 1) if message.role == "tool"), default=0)
+                self._reme.turn.record_calls(calls_in(done))
                 self._reme.turn.record_soon([*heard, *done[:ended]], turn_id, session_id=self._session_id)
             raise
         finally:
