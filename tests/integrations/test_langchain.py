@@ -202,6 +202,18 @@ async def test_two_in_one_agent_have_names_and_memories_of_their_own(settings: S
         assert "Lisbon" in model.last_prompt
 
 
+async def test_two_memories_of_an_agent_are_of_one_run_also_if_the_application_names_messages(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    memories = [ReMeMiddleware(reme, name, name=name, write="awaited") for name in ("team", "alice")]
+    agent: Any = create_agent(ScriptedChat(model), [], middleware=memories)
+    await agent.ainvoke({"messages": [HumanMessage(TOLD, id="1")]})
+    for memory in memories:
+        await memory.aclose()
+        assert memory.counts.recalls == 1
+    assert [await stored(reme, name) for name in ("team", "alice")] == [[TOLD, "ok"]] * 2
+
+
 async def test_spans_stand_within_the_callers(settings: Settings) -> None:
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider

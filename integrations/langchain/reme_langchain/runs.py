@@ -91,7 +91,7 @@ def thread_id() -> str:
 
 def name_run(state: Any) -> dict[str, str]:
     """The ids of a run that begins, as a change of its state."""
-    named = {"reme_run": new_id()}
+    named = {"reme_run": state.get("reme_run") or new_id()}  # another middleware of the agent may have named it
     if not thread_id():
         # The agents of one graph hear the same question, which has an id that LangGraph made.
         place = _last_question(state["messages"])
