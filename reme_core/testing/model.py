@@ -51,9 +51,9 @@ class ScriptedModel:
         """Answer the next prompt with this."""
         self._script.append(Reply(text))
 
-    def call(self, tool: str, **arguments: Any) -> None:
-        """Answer the next prompt by calling a tool."""
-        self._script.append(Reply(tool=tool, arguments=json.dumps(arguments), call_id=new_id()))
+    def call(self, tool: str, *, call_id: str = "", **arguments: Any) -> None:
+        """Answer the next prompt by calling a tool; the id of the call is new, unless one is given."""
+        self._script.append(Reply(tool=tool, arguments=json.dumps(arguments), call_id=call_id or new_id()))
 
     def hold(self) -> None:
         """Never answer the next prompt."""

@@ -21,7 +21,7 @@ from langchain.agents import create_agent
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
-from llama_index.core.agent.workflow import ReActAgent
+from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
 from llama_index.core.memory import Memory
 from llama_index.core.tools import FunctionTool as LlamaIndexTool
 from reme_agentscope import ReMeMiddleware as AgentScopeMemory
@@ -239,6 +239,15 @@ async def test_agents_that_put_no_tool_messages_and_stock_memories_with_a_block_
         await ours.aclose()
         await block.aclose()
         assert (await known(reme))["clock"].calls == (1 if memory is ours else 2)
+
+
+async def test_calls_that_a_model_gives_one_id_are_counted_each(reme: AsyncReMe, model: ScriptedModel) -> None:
+    agent = FunctionAgent(llm=ScriptedLLM(model), tools=[LlamaIndexTool.from_defaults(clock)])
+    async with LlamaIndexMemory(reme, "alice", kinds=KINDS, write="awaited") as memory:
+        for _ in range(3):
+            model.call("clock", call_id="clock", city="Lisbon")  # as Ollama names them
+        await agent.run("What time is it?", memory=memory)
+    assert (await known(reme))["clock"].calls == 3
 
 
 async def test_a_llamaindex_run_without_our_memory_is_let_alone(reme: AsyncReMe, model: ScriptedModel) -> None:

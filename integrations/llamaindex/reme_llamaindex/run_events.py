@@ -83,7 +83,7 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
         """Record a finished tool call in the memory of its run."""
         begun, context = self._begun.pop(id_, None), bound_args.arguments.get("ctx")
         if begun is not None and isinstance(result, ToolCallResult) and isinstance(context, Context):
-            task = asyncio.get_running_loop().create_task(_report(context, result, time.perf_counter() - begun))
+            task = asyncio.get_running_loop().create_task(_report(context, result, id_, time.perf_counter() - begun))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -112,10 +112,10 @@ def listen_to_runs() -> None:
     get_dispatcher().add_span_handler(RunSpans())
 
 
-async def _report(context: Context, result: ToolCallResult, seconds: float) -> None:
+async def _report(context: Context, result: ToolCallResult, span: str, seconds: float) -> None:
     output = result.tool_output
     for memory in _memories(await context.store.get("memory", default=None)):
-        place = (*memory.place, result.tool_id)
+        place = (*memory.place, span)  # some models give all calls of a tool one id
         call = tool_call_result(result.tool_name, result.tool_kwargs, output.content, not output.is_error, *place)
         memory.turn.record_calls([call.model_copy(update={"time_cost": seconds})])
 
