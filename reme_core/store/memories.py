@@ -18,7 +18,7 @@ from reme_core.store import change as changes
 from reme_core.store import rows
 from reme_core.store.change import Change, Close, Version
 from reme_core.store.erasure import EraseWaiting, erase_as_told, erase_memories
-from reme_core.store.filters import Filters
+from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.index import hnsw, postings, writer
 from reme_core.store.index.embedders import WorkspaceModels, unit_vectors
 from reme_core.store.seen_again import addition, read_back
@@ -187,18 +187,34 @@ class Memories:
         return found[0]
 
     async def list(
-        self, workspace: str, filters: Filters | None = None, *, limit: int = 100, offset: int = 0
+        self,
+        workspace: str,
+        filters: Filters | None = None,
+        *,
+        kind: str | Sequence[str] | None = None,
+        limit: int = 100,
+        offset: int = 0,
+        **options: Unpack[FilterOptions],
     ) -> builtins.list[Memory]:
         """Memories that pass the filters, those that were stored last first, with their sources.
 
+        Args:
+            workspace: Where to look.
+            filters: All filters as one object, in place of `kind` and `options`.
+            kind: A kind, a family of kinds (`personal`, `task`, `tool`) or several; default is all.
+            limit: How many, at most.
+            offset: How many to skip.
+            options: The filters that `recall` takes: `user_id`, `subject`, `status` …; see `FilterOptions`.
+
         Raises:
-            InputError: `limit` or `offset` is negative.
+            InputError: A filter does not fit, or `limit` or `offset` is negative.
         """
         if limit < 0 or offset < 0:
             raise InputError(f"limit and offset are 0 or more, not {limit} and {offset}")
-        if not isinstance(filters, Filters | None):
-            raise InputError(f"filters are a Filters, such as Filters.of(kind='personal'), not {filters!r:.60}")
-        filters = filters or Filters()
+        if filters is None:
+            filters = Filters.of(kind=kind, **options)
+        elif not isinstance(filters, Filters) or kind or options:
+            raise InputError("give filters by name, as in list('shop', kind='task', user_id='ann'), or one Filters")
         # In the order in which they were stored, which an index has. That index knows nothing of filters, and would be
         # read to its end where few pass; so what passes them is found by other indexes, and sorted.
         place = "m.document_id" if filters == Filters() else "m.document_id + 0"

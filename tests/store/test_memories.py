@@ -108,6 +108,19 @@ async def test_ids_filters_limits_and_queries_of_another_type_are_named(words: E
             await work
 
 
+async def test_memories_are_listed_by_the_filters_that_recall_takes(words: Engine) -> None:
+    mine = Memory(content="She likes tea.", user_id="ann")
+    rule = Memory(content="Refunds need a reason.", user_id="ann", kind=Kind.TASK)
+    await words.memories.add("w", [mine, rule, Memory(content="He likes rum.", user_id="bob")])
+    assert [m.content for m in await words.memories.list("w", user_id="ann", kind="personal")] == ["She likes tea."]
+    assert [m.content for m in await words.memories.list("w", kind=["task"])] == ["Refunds need a reason."]
+    with pytest.raises(InputError, match="there is no filter 'userid'"):
+        await words.memories.list("w", userid="ann")  # type: ignore[call-arg]
+    for filters in ({"user_id": "ann"}, Filters()):
+        with pytest.raises(InputError, match=r"give filters by name, as in list\("):
+            await words.memories.list("w", filters, kind="task")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
