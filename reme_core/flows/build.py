@@ -60,11 +60,10 @@ class Flow:
         """The state in which the flow begins, made from a caller's request.
 
         Raises:
-            InputError: A field that this flow requires is missing, one does not fit, or the flow deletes and does not
-                know one.
+            InputError: A field that this flow requires is missing, one does not fit, an unknown one has nearly the name
+                of one that it takes, or the flow deletes and does not know one.
         """
-        if self.deletes:
-            self._refuse_unknown(request)
+        self._refuse_mistyped(request)
         missing = [
             name
             for name, schema in self.input_schema.items()
@@ -79,18 +78,23 @@ class Flow:
         """Whether it deletes what a request names."""
         return any(step.op.deletes for step in leaves(self.plan))
 
-    def _refuse_unknown(self, request: Mapping[str, Any]) -> None:
-        # Such a field, mistyped perhaps, would not say what to delete: more would be deleted than was meant.
+    def _refuse_mistyped(self, request: Mapping[str, Any]) -> None:
+        # A `userid` would say nothing: the memories of everybody would be found. Of a flow that deletes, any unknown
+        # field is refused, which may have been meant to say what to delete; to others, a field may be an op's own.
         read = {name.removeprefix("extra.") for step in leaves(self.plan) for name in step.op.reads | step.op.uses}
-        known = {"workspace_id", *self.input_schema, *(read & self.state.inputs())}
+        inputs = self.state.inputs()
+        known = {"workspace_id", *self.input_schema, *(read & inputs if self.deletes else read | inputs)}
+        otherwise, likeness = (f"it takes {', '.join(sorted(known))}", 0.5) if self.deletes else ("", _IS_MEANT)
         for name, value in request.items():
-            if name not in known | _IN_EVERY_REQUEST and value is not None:
-                advice = did_you_mean(name, known, f"it takes {', '.join(sorted(known))}")
+            if name in known | _IN_EVERY_REQUEST or value is None:
+                continue
+            if advice := did_you_mean(name, known, otherwise, likeness=likeness):
                 raise InputError(f"{name}: nothing was done, since {self.name} takes no such field; {advice}")
 
 
 # ReMe 0.1 sent these with every request; none says what to delete.
 _IN_EVERY_REQUEST: Final = frozenset({"query", "messages", "metadata"})
+_IS_MEANT: Final = 0.7  # How alike two names are: as `user` and `user_id`.
 
 
 def build(

@@ -178,6 +178,17 @@ def test_a_request_that_lacks_a_required_field_or_has_a_wrong_one_is_told_which(
         flow.start({"query": "q", "messages": [{"role": "alien"}]})
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("userid", "user_id"), ("user", "user_id"), ("agent", "agent_id"), ("workspace", "workspace_id")],
+)
+def test_a_field_that_is_nearly_one_of_the_flow_s_is_refused_and_not_passed_over(typed: str, meant: str) -> None:
+    flow = build("ask", name="asker")
+    with pytest.raises(InputError, match=f"{typed}: nothing was done, .*; did you mean '{meant}'"):
+        flow.start({"query": "q", typed: "ann"})
+    assert flow.start({"query": "q", typed: None}).extra == {typed: None}  # clients send `null` for what they leave out
+
+
 def test_a_request_cannot_set_what_ops_find() -> None:
     state = cast(RetrievalState, build("ask").start({"query": "q", "hits": ["forged"], "answer": "forged", "own": 1}))
     assert state.hits == [] and state.answer == ""
