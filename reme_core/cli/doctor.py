@@ -48,7 +48,7 @@ class Finding:
 
 @app.command()
 def doctor(session: Session) -> None:
-    """Check packages, database, models (one call each), disk and clock. Ends with 1 if anything is wrong."""
+    """Check packages, database, models (one call each), disk, spool and clock. Ends with 1 if anything is wrong."""
     with session.spinner("Checking …"):
         findings = list(_findings(session.settings))
     shown = output.table("check", "", "found", "what to do")
@@ -63,6 +63,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _look("python", lambda: f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
     yield _look("package", _package)
     yield _look("disk", lambda: _disk(settings))
+    yield _look("spool", lambda: _spool(settings))
     yield from _check_database(settings)
     yield from asyncio.run(_check_models(settings))
 
@@ -104,6 +105,24 @@ def _disk(settings: Settings) -> str:
             f"{free / 2**20:,.0f} MiB are free in {folder}; make room, or set REME_HOME to another disk"
         )
     return f"{free / 2**30:,.0f} GiB free in {folder}"
+
+
+def _spool(settings: Settings) -> str:
+    """Check that no turn is left behind on this machine."""
+    from reme_core.spool.waiting import Spool, other_spools, spool_path
+
+    spool = Spool(spool_path("file", settings))
+    waiting, refused = spool.entries(), spool.refusals()
+    if refused:
+        raise ReMeError(f"the database refused {output.count_of(len(refused), 'turns')}; `reme spool list` says why")
+    if elsewhere := other_spools(settings):
+        raise ReMeError(
+            f"left for a database of another address: {output.count_of(sum(elsewhere.values()), 'turns')}; "
+            "`reme spool list` says where; if it is this one by now, run `reme spool deliver --file FILE`"
+        )
+    if waiting:
+        return f"{output.count_of(len(waiting), 'turns')} to be stored, by the next turn or by `reme spool deliver`"
+    return "no turn waits on this machine"
 
 
 def _check_database(settings: Settings) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 app = Commands(help="Turns of agents that the database has not taken, on this machine.", no_args_is_help=True)
 
+_ELSEWHERE = "They wait for a database of another address. If it is this one: `reme spool deliver --file FILE`."
 File = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="A spool of your own; default: the one in `data_dir`.")
 ]
@@ -27,6 +28,8 @@ File = Annotated[
 @app.command("list")
 def list_turns(session: Session, file: File = None) -> None:
     """List what waits, and what the database refuses and why. Refused turns are kept until they are erased."""
+    from reme_core.spool.waiting import other_spools
+
     spool = _open_spool(session, file)
     waiting, refused = spool.entries(), spool.refusals()
     table = output.table("STATUS", "WORKSPACE", "WHAT", "WHY", wide="WHY")
@@ -36,7 +39,36 @@ def list_turns(session: Session, file: File = None) -> None:
         status = Text("refused", "bold red") if entry.refusal else Text("waits", "cyan")
         table.add_row(status, entry.workspace, what, entry.refusal)
     nothing = f"Nothing waits in {spool}, and nothing was refused."
-    session.show({"waiting": waiting, "refused": refused}, table if waiting or refused else nothing)
+    elsewhere = {} if file else other_spools(session.settings)
+    session.show(
+        {"waiting": waiting, "refused": refused, "elsewhere": {str(path): turns for path, turns in elsewhere.items()}},
+        table if waiting or refused else nothing,
+        *(Text(f"{output.count_of(turns, 'turns')} in {path}", "yellow") for path, turns in elsewhere.items()),
+        *([_ELSEWHERE] if elsewhere else []),
+    )
+
+
+@app.command()
+def deliver(session: Session, file: File = None) -> None:
+    """Store in the database what waits. With `--file` also what waited while the database had another address."""
+    import psycopg
+
+    from reme_core.turn.accounts import Counts
+    from reme_core.turn.connections import TurnConnection
+    from reme_core.turn.outbox import Outbox
+
+    spool, counts = _open_spool(session, file), Counts()
+    waited = len(spool.entries())
+    with session.open() as reme, session.spinner("Storing …"):
+        outbox = Outbox(TurnConnection(None, reme), spool, counts)
+        with suppress(InputError, psycopg.IntegrityError):  # refused for good: set aside, and told of below
+            reme.connection.wait(lambda _: outbox.flush())
+    refused = f"; {counts.set_aside} refused, `reme spool list` says why" if counts.set_aside else ""
+    session.show(
+        {"waited": waited, "messages": counts.messages, "tool_calls": counts.tool_calls, "refused": counts.set_aside},
+        f"{output.count_of(waited, 'turns')} waited: {output.count_of(counts.messages, 'new messages')} and "
+        f"{output.count_of(counts.tool_calls, 'tool calls')} stored{refused}.",
+    )
 
 
 @app.command()

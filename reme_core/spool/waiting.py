@@ -11,6 +11,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Collection
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -241,6 +242,19 @@ def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> P
     url = settings.database_url
     place = hashlib.sha256(mask_password(url.get_secret_value()).encode()).hexdigest()[:12] if url else "embedded"
     return settings.data_dir / "spool" / f"{place}.sqlite3"
+
+
+def other_spools(settings: Settings) -> dict[Path, int]:
+    """How many turns are in files of other databases under `data_dir`, by file.
+
+    They may be for this database too, from a time when it had another address: nobody delivers them then.
+    """
+    own, found = spool_path("file", settings), {}
+    for path in sorted((settings.data_dir / "spool").glob("*.sqlite3")):
+        with closing(SpoolFile(path)) as file:
+            if path != own and (turns := len(file.read())):
+                found[path] = turns
+    return found
 
 
 def sanitise(message: Message) -> Message:

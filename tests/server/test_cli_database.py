@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 import threading
 from contextlib import closing
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pydantic import SecretStr
 
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
@@ -119,13 +121,36 @@ def test_turns_that_wait_and_that_were_refused_are_listed(reme: Reme, tmp_path: 
     assert ([entry["workspace"] for entry in found["waiting"]], found["refused"]) == (["alice", "bob"], [])
 
 
+def test_turns_that_waited_while_the_database_had_another_address_are_told_of_and_delivered(
+    configured: str, reme: Reme, tmp_path: Path
+) -> None:
+    place = ["--set", f"data_dir={tmp_path}"]
+    before = Settings(data_dir=tmp_path, database_url=SecretStr("postgresql://ada@old.example/memory"))
+    left, too_long = Spool(spool_path("file", before)), secrets.token_hex(4_000)
+    left.put(Entry("alice", [Message(content="one"), Message(content="two")]))
+    left.put(Entry("alice", [Message(message_id=too_long, content="three")]))
+    left.keep()
+    told = reme("spool", "list", *place)
+    assert "Nothing waits" in told and f"2 turns in {left}" in told.replace("\n", "") and "`reme spool deliver" in told
+    found = reme.json("doctor", *place, code=1)
+    (spool,) = (one for one in found if one["check"] == "spool")
+    assert (spool["state"], spool["found"]) == ("wrong", "left for a database of another address: 2 turns")
+
+    told = reme("spool", "deliver", "--file", str(left), *place)
+    assert "2 turns waited: 2 new messages and 0 tool calls stored; 1 refused" in told
+    with psycopg.connect(configured) as connection:
+        assert connection.execute("select content from reme.message order by 1").fetchall() == [("one",), ("two",)]
+    assert reme.json("spool", "list", "--file", str(left), *place)["waiting"] == []
+    assert reme.json("spool", "deliver", *place)["waited"] == 0
+
+
 def test_a_file_that_is_no_spool_stays_as_it_is(reme: Reme, tmp_path: Path) -> None:
     text, foreign = tmp_path / "notes.txt", tmp_path / "foreign.sqlite3"
     text.write_text("mine")
     with closing(sqlite3.connect(foreign)) as file:
         file.execute("create table mine (words text)")
     before = {path: path.read_bytes() for path in (text, foreign)}
-    for command, path in product(("list", "retry"), before):
+    for command, path in product(("list", "retry", "deliver"), before):
         reme("spool", command, "--file", str(path), code=2)
         assert "is no spool" in reme.err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
