@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
@@ -12,7 +13,9 @@ import pytest
 from reme_core import Message, Settings
 from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelUnavailableError, NotFoundError, ReMeError
+from reme_core.jobs.queue import _SQL
 from reme_core.postgres import migrate
+from reme_core.store.index.upkeep import refresh_statistics
 from tests.summaries import Summaries, turns
 
 
@@ -217,6 +220,34 @@ async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: Engine) -
             await reme.workspaces.schedule("often", reflect_every_hours=hours)
     await reme.workspaces.schedule("often", reflect_every_hours=1_000_000)
     assert await due(25) == {"never"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "values"), [("due_reflections", {"every_hours": 24.0, "most_hours": 1e6}), ("unread_quotes", {})]
+)
+async def test_memories_of_workspaces_in_which_nothing_happens_are_not_read_to_see_that(
+    reme: Engine, statement: str, values: dict[str, float]
+) -> None:
+    await reme.memories.add("quiet", [f"The user likes tea number {n}." for n in range(500)])
+    await reme.database.execute_anywhere(
+        "update reme.workspace set created_at = now() - interval '9 days',"
+        " settings = jsonb_build_object('reflected_at', now() - interval '2 days')"
+    )
+    read = """update reme.memory
+              set updated_at = now() - interval '3 days', metadata = '{"mode": "quoted", "read": true}'"""
+    await reme.database.execute_anywhere(f"{read} returning 1")
+    await refresh_statistics(reme.database)
+    async with reme.database.maintenance() as conn:
+        await conn.execute("set local enable_seqscan = off")  # of so few memories it would read all
+        explain = f"explain (analyze, format json) {_SQL[statement]}"
+        found = await (await conn.execute(explain, values)).fetchone()
+    assert found is not None
+
+    def rows_read(plan: dict[str, Any]) -> float:
+        own = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0) if plan.get("Alias") == "m" else 0
+        return own + sum(map(rows_read, plan.get("Plans", [])))
+
+    assert rows_read(found[0][0]["Plan"]) == 0
 
 
 async def test_a_reflection_that_runs_or_was_given_up_is_not_queued_again(reme: Engine) -> None:

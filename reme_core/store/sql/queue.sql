@@ -130,19 +130,19 @@ with tried as materialized (
     from procrastinate_jobs j
     where j.task_name = 'reme.reflect' and j.status in ('todo', 'doing', 'failed')
     group by 1
+), due as materialized ( -- row-level security lets an index be used for a value, and not for what is calculated from another row
+    select w.workspace_id, coalesce((w.settings ->> 'reflected_at')::timestamptz, '-infinity') as since
+    from reme.workspace w
+    left join tried t on t.workspace_id = w.workspace_id
+    where coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s) > 0
+      and greatest(coalesce((w.settings ->> 'reflected_at')::timestamptz, w.created_at), t.tried_at)
+          < now() - make_interval(secs => 3600 * least(
+                coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s), %(most_hours)s))
 )
-select w.workspace_id
-from reme.workspace w
-left join tried t on t.workspace_id = w.workspace_id
-where coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s) > 0
-  and greatest(coalesce((w.settings ->> 'reflected_at')::timestamptz, w.created_at), t.tried_at)
-      < now() - make_interval(secs => 3600 * least(
-            coalesce((w.settings ->> 'reflect_every_hours')::float8, %(every_hours)s), %(most_hours)s))
-  and exists (
-      select from reme.memory m
-      where m.workspace_id = w.workspace_id and m.kind in ('observation', 'custom', 'profile', 'instruction')
-        and m.updated_at > coalesce((w.settings ->> 'reflected_at')::timestamptz, '-infinity')
-  )
+select distinct m.workspace_id
+from due
+join reme.memory m on m.workspace_id = due.workspace_id and m.updated_at > due.since
+where m.kind in ('observation', 'custom', 'profile', 'instruction')
 limit 1000
 
 -- name: mark_reflected

@@ -1,0 +1,2 @@
+drop index reme.memory_unread;
+drop index reme.memory_updated;
