@@ -56,7 +56,7 @@ def summarise(session: Session, workspace: Workspace) -> None:
         missing = [] if told.done or told.failed or told.waiting else hint_at_missing(reme, workspace)
     lines = [Text(f"summarised {output.count_of(len(told.done), 'conversations')} of '{workspace}'", "green")]
     lines += [Text(f"failed: session '{job.session_id}': {job.error}", "yellow") for job in told.failed]
-    lines += [Text(f"waits: session '{job.session_id}', for {job.needs}", "yellow") for job in told.waiting]
+    lines += [Text(f"waits: session '{job.session_id}', for {job.needs or 'an earlier job'}", "yellow") for job in told.waiting]
     session.show(told, *lines, *missing)
 
 

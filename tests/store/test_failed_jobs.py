@@ -186,6 +186,24 @@ async def test_a_failed_job_waits_again_beside_one_that_was_queued_meanwhile(
     assert sorted(text for texts in summaries.seen for text in texts) == ["said first", "said meanwhile"]
 
 
+async def test_who_waits_is_told_at_once_where_one_fails_before_another_of_its_conversation(
+    reme: Engine, summaries: Summaries
+) -> None:
+    async def fail_after_more_was_said(workspace: str, session_id: str) -> None:
+        await reme.record(workspace, turns("said meanwhile", session=session_id))
+        raise ModelUnavailableError("the model is down")
+
+    reme.background._summarise = fail_after_more_was_said
+    await reme.record("w", turns("said first", session="s"))
+    await reme.background.drain()
+    reme.background._summarise = summaries
+    summaries.failure = ModelUnavailableError("the model is still down")
+    async with asyncio.timeout(3):  # the first of them is tried again after sixteen seconds
+        with pytest.raises(ModelUnavailableError, match="still down"):
+            await reme.summarise("w")
+    assert [(job.status, job.attempts) for job in await reme.background.jobs()] == [("todo", 0), ("todo", 2)]
+
+
 async def test_a_try_that_fails_while_summarise_waits_for_it_is_made_again(settings: Settings) -> None:
     settings.worker.after_messages = 1
     async with Engine(settings) as reme:

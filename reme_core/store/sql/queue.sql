@@ -31,10 +31,15 @@ set scheduled_at = now()
 where status = 'todo' and scheduled_at > now() and (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
 
 -- name: at_work
-select id from procrastinate_jobs
-where (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
-  and (status = 'doing'
-       or status = 'todo' and queue_name = any(%(queues)s) and (scheduled_at is null or scheduled_at <= now()))
+-- What waits behind another one of its conversation is not due: that one is, or was put off.
+select j.id from procrastinate_jobs j
+where (%(workspace)s::text is null or j.args ->> 'workspace' = %(workspace)s)
+  and (j.status = 'doing'
+       or j.status = 'todo' and j.queue_name = any(%(queues)s) and (j.scheduled_at is null or j.scheduled_at <= now())
+          and not exists (
+              select from procrastinate_jobs e where e.lock = j.lock and e.status = 'todo' and e.id < j.id
+          ))
+limit 1
 
 -- name: jobs
 -- The event of a schedule carries the time it is scheduled for; the others, when they happened.
