@@ -339,8 +339,9 @@ class Background:
         return found[0], [(row[0], row[1]) for row in events]
 
     async def drop(self, job_id: int) -> None:
-        """Throw a job away: what it was to make memories of stays stored, and counts as done.
+        """Throw a job away: what it was to make memories of stays stored, and counts as done, unless another has it.
 
+        A conversation in which more was said after its job was given up has another job, which does all that waits.
         What was kept word for word without a chat model goes on waiting for one; its job begins anew.
 
         Raises:
@@ -349,13 +350,15 @@ class Background:
         job, _ = await self.job(job_id)
         values = {"id": job_id, "workspace": job.workspace, "session": job.session_id}
         async with self._database.maintenance() as conn:
-            if not (await conn.execute(_SQL["drop_job"], values)).rowcount:
+            dropped = await (await conn.execute(_SQL["drop_job"], values)).fetchone()
+            if dropped is None:
                 raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that waits or failed can be dropped")
-            if job.task in _DROPPED:
+            (is_others,) = dropped
+            if job.task in _DROPPED and not is_others:
                 await conn.execute(_DROPPED[job.task], values)
 
     async def retry(self, job_id: int) -> None:
-        """Put a job that was given up back into the queue.
+        """Put a job that was given up back into the queue, with all its tries.
 
         Raises:
             NotFoundError: There is no such job, or it has not failed.
@@ -363,6 +366,7 @@ class Background:
         job, _ = await self.job(job_id)
         if job.status not in ("failed", "aborted"):
             raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that failed can be tried again")
+        await self._database.execute(job.workspace, _SQL["begin_anew"], {"workspace": job.workspace, "id": job_id})
         with translating_queue_errors(self._database.url):
             await self._app.job_manager.retry_job_by_id_async(job_id, retry_at=datetime.now(UTC))
 

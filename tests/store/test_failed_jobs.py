@@ -143,6 +143,36 @@ async def test_a_job_that_was_given_up_can_be_thrown_away_with_what_it_stood_for
         await reme.background.drop(jobs["good"].id)
 
 
+async def test_what_was_said_after_a_job_was_given_up_is_summarised_although_that_job_is_thrown_away(
+    reme: Engine, summaries: Summaries
+) -> None:
+    reme.background._tries._most = 0
+    summaries.failure = ModelUnavailableError("the model is down")
+    await reme.record("w", turns("said first"))
+    await reme.background.drain()
+    (given_up,) = await reme.background.jobs(statuses=["failed"])
+    summaries.failure = None
+    await reme.record("w", turns("said later"))
+    await reme.background.drop(given_up.id)
+    await reme.background.drain()
+    assert summaries.done == {"said first", "said later"}
+
+
+async def test_a_job_that_is_put_back_has_all_its_tries(reme: Engine, summaries: Summaries) -> None:
+    reme.background._tries._most = 1
+    summaries.failure = ModelUnavailableError("the model is down")
+    await reme.record("w", turns("hello"))
+
+    async def after_a_try() -> str:
+        await reme.background.drain()
+        (job,) = await reme.background.jobs()
+        return job.status
+
+    assert [await after_a_try(), await after_a_try()] == ["todo", "failed"]
+    await reme.background.retry((await reme.background.jobs())[0].id)
+    assert [await after_a_try(), await after_a_try()] == ["todo", "failed"]
+
+
 @pytest.mark.parametrize("failure", [DatabaseUnavailableError("the server stops"), ConflictError("others changed it")])
 async def test_a_database_that_goes_away_and_busy_writers_use_up_no_tries(
     reme: Engine, summaries: Summaries, failure: ReMeError

@@ -68,13 +68,21 @@ with noted as (
 )
 select count(*) from reme.job_error where workspace_id = %(workspace)s and job_id = %(id)s and is_try
 
+-- name: begin_anew
+-- What failed until now counts no more, so that the job has all its tries.
+update reme.job_error set is_try = false where workspace_id = %(workspace)s and job_id = %(id)s
+
 -- name: drop_job
+-- Throw a job away, and tell whether another one does its work.
 with dropped as (
-    delete from procrastinate_jobs where id = %(id)s and status in ('todo', 'failed', 'aborted') returning id
+    delete from procrastinate_jobs where id = %(id)s and status in ('todo', 'failed', 'aborted') returning id, lock
 ), errors as (
     delete from reme.job_error where workspace_id = %(workspace)s and job_id in (select id from dropped)
 )
-select id from dropped
+select exists (
+    select from procrastinate_jobs o where o.lock = dropped.lock and o.status in ('todo', 'doing') and o.id <> dropped.id
+)
+from dropped
 
 -- name: drop_summarise
 update reme.message set summarised_at = now()
