@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,8 +51,6 @@ def list_turns(session: Session, file: File = None) -> None:
 @app.command()
 def deliver(session: Session, file: File = None) -> None:
     """Store in the database what waits. With `--file` also what waited while the database had another address."""
-    import psycopg
-
     from reme_core.turn.accounts import Counts
     from reme_core.turn.connections import TurnConnection
     from reme_core.turn.outbox import Outbox
@@ -61,8 +59,7 @@ def deliver(session: Session, file: File = None) -> None:
     waited = len(spool.entries())
     with session.open() as reme, session.spinner("Storing …"):
         outbox = Outbox(TurnConnection(None, reme), spool, counts)
-        with suppress(InputError, psycopg.IntegrityError):  # refused for good: set aside, and told of below
-            reme.connection.wait(lambda _: outbox.flush())
+        reme.connection.wait(lambda _: outbox.deliver_all())
     refused = f"; {counts.set_aside} refused, `reme spool list` says why" if counts.set_aside else ""
     session.show(
         {"waited": waited, "messages": counts.messages, "tool_calls": counts.tool_calls, "refused": counts.set_aside},

@@ -156,7 +156,27 @@ class Outbox:
         if self._spool.has_entries(workspace):
             await asyncio.shield(self._delivery(workspace))
         if self._spool.has_entries() and (self._of_others is None or self._of_others.done()):
-            self._of_others = self._spawn(self._report(self._deliver_all()))
+            self._of_others = self._spawn(self._report(self.deliver_all()))
+
+    async def deliver_all(self) -> None:
+        """Deliver what waits for any workspace, for one after the other; what is refused for good is set aside.
+
+        Raises:
+            DatabaseError: The database did not take some entries; they wait on.
+        """
+        waiting: dict[str, list[Entry]] = {}
+        for entry in await asyncio.to_thread(self._spool.entries):
+            waiting.setdefault(entry.workspace, []).append(entry)
+        errors: list[Exception] = []
+        for workspace, entries in waiting.items():
+            try:
+                await asyncio.shield(self._delivery(workspace, entries))
+            except DatabaseUnavailableError:
+                raise
+            except Exception as error:  # of this workspace alone, such as a lock
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     async def catch_up(self, workspace: str, seconds: float) -> None:
         """`flush` before a recall, for so many seconds at most.
@@ -179,7 +199,7 @@ class Outbox:
             async with asyncio.timeout(patience):
                 if self._tasks:
                     await asyncio.wait(set(self._tasks))
-                await self._deliver_all()
+                await self.deliver_all()
         except Exception as error:  # closing goes on, and the next process finds the entries in the spool
             log.warning(
                 "turns that the database has not taken yet stay in %s: %s",
@@ -223,22 +243,6 @@ class Outbox:
         except Exception as error:  # nobody awaits this task, so it is counted and logged
             self._counts.failures += 1
             log.warning("what was said waits for the database: %s", error)
-
-    async def _deliver_all(self) -> None:
-        """Deliver what waits for any workspace, for one after the other."""
-        waiting: dict[str, list[Entry]] = {}
-        for entry in await asyncio.to_thread(self._spool.entries):
-            waiting.setdefault(entry.workspace, []).append(entry)
-        errors: list[Exception] = []
-        for workspace, entries in waiting.items():
-            try:
-                await asyncio.shield(self._delivery(workspace, entries))
-            except DatabaseUnavailableError:
-                raise
-            except Exception as error:  # of this workspace alone, such as a lock
-                errors.append(error)
-        if errors:
-            raise errors[0]
 
     def _delivery(self, workspace: str, entries: Sequence[Entry] | None = None) -> asyncio.Task[None]:
         """The delivery for a workspace that is under way, or a new one."""
