@@ -80,7 +80,8 @@ def _bounds(text: str) -> Iterator[_Bound]:
         place = mention.start - len(words)
         before = _CLAUSE_ENDS.split(text[max(0, place - _LONGEST) : place])[-1]
         ahead = text[mention.end : mention.end + _LONGEST]
-        opens, is_by = bool(_BEGINS.search(words + mention.text)), words != "到" and bool(_BY.match(mention.text))
+        opens = bool(_BEGINS.search(words + mention.text)) and not _TO.search(mention.text)
+        is_by = words != "到" and bool(_BY.match(mention.text))
         if _COURTESY.fullmatch(before):
             wish = (_DIRECTED if opens else _MANNER).match(_GAP.sub("", ahead, count=1))
             if wish and (not is_by or _NOT.match(wish["wish"])):
@@ -104,6 +105,8 @@ _PREPOSITION: Final = regex(
     re.IGNORECASE,
 )
 _BEGINS: Final = regex(r"^(?:(?:just |only )?(?:starting|as of|as from|from)\b|[从自])|(?:起|开始)$", re.IGNORECASE)
+# "From Monday to Wednesday" has an end, "from Monday on" has none.
+_TO: Final = regex(r"\w\s*(?:\b(?:to|through|thru|until|till)\b|[–—~～到至])\s*\w", re.IGNORECASE)
 # Words that only lead to a wish.
 _PLEASE: Final = r"(?:please|pls|plz|ok(?:ay)?|so|and|but|hey|hi|also|then|now|no|yeah|btw|oh|well|just|only|always|let's|(?:can|could|would|will|should) (?:you|u)|(?:you|u) (?:can|should|must|may)|I(?:'d| would)? (?:want|like|need) (?:you|u) to|make sure (?:to|(?:you|u)))"
 _PLEASE_ZH: Final = r"(?:请|麻烦|拜托|那|对了|还有|你|您|都|就|只|全|一律|一直|要|得|记得|可以|能不能|可不可以)"

@@ -57,6 +57,9 @@ async def test_a_wish_stands_until_it_ends(reme: Engine, said: str) -> None:
         ("at the weekend, answer in French pls", ("2024-05-11", "2024-05-12")),
         ("From Friday on, please answer in French", ("2024-05-10", "2025-01-01")),
         ("从周五起用法语回答我", ("2024-05-10", "2025-01-01")),
+        ("from 2024-05-10 please answer in French", ("2024-05-10", "2025-01-01")),
+        ("From Friday until Sunday, please answer in French", ("2024-05-10", "2024-05-12")),
+        ("从5月10日到12日用法语回答我", ("2024-05-10", "2024-05-12")),
     ],
 )
 async def test_a_note_has_a_wish_on_the_days_that_it_names(reme: Engine, said: str, days: tuple[str, str]) -> None:
