@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
+from reme_core.errors import ConflictError
 from reme_core.flows.deps import Deps
 from reme_core.flows.state import UpdateResult
 from reme_core.personal.state import PersonalState
@@ -37,24 +38,27 @@ async def carry_out(
     What people told to erase is erased in the same transaction. So a job that dies in the middle or runs twice doubles
     nothing, and loses no command. `decide` is given the ids of the messages that still
     wait, and answers None to leave them to somebody else. When somebody else changed the same workspace meanwhile, it
-    is asked again, `attempts` times at most.
+    is asked again, `attempts` times at most; but not about words that were edited since they were read.
 
     Raises:
-        ConflictError: Others changed the workspace again and again.
+        ConflictError: Others changed the workspace again and again, or edited a message.
     """
     workspace, memories = state.workspace_id, deps.memories
+    read = {message.message_id: message.content for message in state.waiting}
 
     async def attempt(number: int) -> Outcome | None:
         waiting = ids
         if number:
             left = await unsummarised_messages(deps.database, workspace, ids=ids, limit=len(ids))
+            if edited := [m.message_id for m in left if m.content != read[m.message_id]]:
+                raise ConflictError(f"edited while they were read, and to be read again: {', '.join(edited[:5])}")
             waiting = [message.message_id for message in left]
         if not waiting:
             return None
         version = await memories.version(workspace)
         outcome = await decide(waiting)
         if outcome is not None:
-            outcome.change.summarised = {m.message_id: m.content for m in state.waiting if m.message_id in waiting}
+            outcome.change.summarised = {name: read[name] for name in waiting}
             outcome.change.expected_version = version
             await memories.apply(workspace, outcome.change, actor=deps.flow, reason=reason)
         return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from reme_core.engine import Engine
-from reme_core.errors import ModelUnavailableError
+from reme_core.errors import ConflictError, ModelUnavailableError
 from reme_core.prompts import note_text, prompt
 from reme_core.types import Kind, Memory, Status
 from tests.flows.personal_turns import answering, contents, everything, operation, summarise, turn
@@ -81,6 +82,24 @@ async def test_what_waits_is_read_behind_what_was_said_right_before_it(
     await summarise(reme_with_chat, *edited, turn("line number 20", session_id="s"))
     for read, new, before in zip(asked(loopback)[1:], ("3 edited", "12 edited", "number 20"), (2, 11, 19), strict=True):
         assert f"\nThe user: line number {before}\n[1] The user: line {new}\n</conversation>" in read
+
+
+async def test_what_is_edited_while_a_model_reads_it_is_not_asked_about_in_vain(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    loop, first = asyncio.get_running_loop(), turn("I live in York.", id="m1", session_id="s")
+
+    def edit_and_answer(body: Json) -> Json:
+        changed = reme_with_chat.record("w", {**first, "content": "I live in Hull."})
+        asyncio.run_coroutine_threadsafe(changed, loop).result(30)
+        return answering(operation("add", "Ines lives in York", value="York"))
+
+    loopback.chat(edit_and_answer, answering(operation("add", "Ines lives in Hull", value="Hull")))
+    with pytest.raises(ConflictError, match="edited while they were read, and to be read again: m1"):
+        await summarise(reme_with_chat, first)
+    assert len(asked(loopback)) == 1
+    await reme_with_chat.summarise("w")
+    assert (await contents(reme_with_chat), len(asked(loopback))) == (["Ines lives in Hull"], 2)
 
 
 async def test_days_are_those_of_the_speakers(
