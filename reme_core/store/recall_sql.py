@@ -126,6 +126,7 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
     # Without other filters than kinds, a look at each memory's own row can be spared.
     on_row = filters.on_message() if corpus == "message" else filters.on_memory() if filters.beyond_kind else []
     on_vector = _vector_conditions(filters, corpus)
+    on_match = on_vector if corpus == "memory" else [_NOT_FORGOTTEN.format("matched")]
     values = _values(question, plan, corpus)
     # Rounded up to a power of two: so only few different texts are made and prepared.
     depth = max(_DEPTHS[corpus], 1 << (question.limit - 1).bit_length())
@@ -136,7 +137,8 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
     its_row = _compose((by_key,), corpus=corpus, on_row=" and ".join(on_row)) if on_row else ""
     on_passing: list[str] = []
     if not plan.every_posting:
-        on_passing = filters.on_message() if corpus == "message" else filters.on_memory()
+        of_messages = [*filters.on_message(), _NOT_FORGOTTEN.format("m")]
+        on_passing = of_messages if corpus == "message" else filters.on_memory()
         # By these the planner knows that it may use the indexes of those who have a name.
         on_passing += [f"m.{name} <> ''" for name in ("author", *SCOPES) if getattr(filters, name)]
     statement = "with " + _compose(
@@ -168,7 +170,7 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
         on_row=" and ".join(on_row) or "true",
         on_vector=" and ".join([*near, "e.hnsw"] if plan.hnsw_dimensions else near),
         on_unindexed=" and ".join(near),
-        on_match=" and ".join(on_vector) if corpus == "memory" else "true",
+        on_match=" and ".join(on_match),
         signs=", ".join(_SIGNS),
         columns=_COLUMNS[corpus],
     )
@@ -178,7 +180,7 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
 def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
     """Conditions on the row `e` of a vector."""
     if corpus == "message":
-        return ["e.kind = 'conversation'"]
+        return ["e.kind = 'conversation'", _NOT_FORGOTTEN.format("e")]
     if filters.beyond_kind:  # then `on_row` has the conditions on kind and status
         return ["e.kind <> 'conversation'"]
     return ["e.active", "e.kind = any(%(kinds)s)" if filters.kinds else "e.kind <> 'conversation'"]
@@ -198,7 +200,7 @@ def _fragments(question: Question, plan: Plan, corpus: Corpus, *, has_own_row: b
     legs += ["held", "asked", "matched_whole" if plan.every_posting else "matched", "lexical_leg"]
     legs += [*(["own_row"] if has_own_row else []), "deepest", "candidate", "background", plan.fusion or "convex"]
     if corpus == "message":
-        return (*legs, "said", "judged")
+        return ("forgotten", *legs, "said", "judged")
     return (
         *legs,
         "ranked_by_time" if question.time else "ranked",
@@ -284,6 +286,7 @@ _TYPE = "coalesce((%(type_weights)s::real[])[array_position(%(weighted_kinds)s::
 # Of a message, those by which it becomes a hit: its tool calls and reasoning may be many times as long as its words.
 _OF_MESSAGE = ("message_id", "role", "author", "content", "session_id", "sent_at", "metadata", *SCOPES)
 _COLUMNS = {"message": rows.select(_OF_MESSAGE), "memory": rows.SELECTED}
+_NOT_FORGOTTEN = "{}.document_id not in (select document_id from forgotten)"
 _FAMILIES = {family: kinds_of(family) for family in VectorShares.model_fields}
 
 

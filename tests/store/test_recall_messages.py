@@ -9,9 +9,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from reme_core import Message, Settings, TimeRange
+from reme_core import Memory, Message, Settings, TimeRange
 from reme_core.engine import Engine
+from reme_core.store import recall_sql
 from reme_core.store.index import postings
+from reme_core.types import Source
 from tests.store.recalled import day, found
 from tests.store.recount import recounted, statistics
 
@@ -77,6 +79,21 @@ async def test_the_date_of_a_message_is_one_date_whatever_its_zone(reme: Engine)
         await reme.record("w", turns(("Ann", line), at=morning + timedelta(minutes=place)), wait=True)
         assert await statistics(reme.database, "w") == await recounted(reme.database, "w")
     assert await reme.database.fetch("w", "select from posting where term = '17'") == []
+
+
+async def test_what_was_forgotten_takes_no_place_of_what_was_not(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(recall_sql._DEPTHS, "message", 4)
+    gone = turns(*(("Ann", f"My boat trip number {n} went to Kiel.") for n in range(8)), session="a")
+    kept = turns(("Ann", "On a boat we saw a whale."), session="b")
+    await reme.record("w", [*gone, *kept], wait=True)
+    quotes = [
+        Memory(content=m.content, sources=[Source(kind="message", id=m.message_id)], metadata={"mode": "quoted"})
+        for m in gone
+    ]
+    await reme.memories.delete("w", [m.memory_id for m in await reme.memories.add("w", quotes)])
+    for options in ({}, {"author": "Ann"}, {"time": TimeRange(start=day(0) - timedelta(days=1))}):
+        found = await reme.recall("w", "Where did the boat trip to Kiel go?", kind="conversation", limit=1, **options)  # type: ignore[arg-type]
+        assert [hit.content for hit in found.hits] == [kept[0].content], options
 
 
 async def test_messages_are_filtered_by_session_author_and_time(reme: Engine) -> None:

@@ -1,5 +1,6 @@
 -- Hybrid recall in one statement. `prepare` in store/recall_sql.py puts the text together from the fragments below:
 --
+--     forgotten for messages,
 --     vector_leg, with its_row where a filter needs it; in a large workspace after passing | all_pass, and with looked_up and
 --     unindexed; then nearest,
 --     where the query asks about a time: asked_time, with session_times where it counts conversations, and for messages time_leg,
@@ -11,6 +12,22 @@
 -- ${…} marks stand for constant texts that depend on which filters are set, never for values. Both legs look only at
 -- what passes the filters, at the memory's or message's own row where these need it, so that neither loses places to rows
 -- that would fall out later.
+
+-- name: forgotten
+-- Messages that somebody asked to forget or deleted: a closed memory names them. Metadata may be anything.
+forgotten as materialized (
+    select said.document_id
+    from reme.memory f
+    cross join lateral jsonb_array_elements_text(
+        case jsonb_typeof(f.metadata -> 'forgotten') when 'array' then f.metadata -> 'forgotten' end
+    ) as named (message_id)
+    cross join lateral (
+        select m.document_id from reme.message m
+        where m.workspace_id = %(workspace)s and m.message_id = named.message_id
+        limit 1
+    ) said
+    where f.workspace_id = %(workspace)s and f.status <> 'active' and f.metadata ? 'forgotten'
+),
 
 -- name: passing
 -- Where few pass the filters, an index of vectors would be searched nearly whole for them, and each match by words looked up in
@@ -124,7 +141,7 @@ time_leg as materialized (
             select m.*
             from reme.message m
             where m.workspace_id = %(workspace)s and m.sent_at >= asked_time.begun and m.sent_at < asked_time.ended
-              and ${on_row}
+              and ${on_row} and m.document_id not in (select document_id from forgotten)
             order by m.sent_at desc
             limit %(most_then)s
         ) m
@@ -420,17 +437,6 @@ said as materialized (
         where m.workspace_id = %(workspace)s and m.document_id = s.document_id
         limit 1
     ) m
-    -- What somebody asked to forget or deleted: a closed memory names it. Metadata may be anything: `not in` lets nothing
-    -- through if one of the values is null.
-    where m.message_id not in (
-        select named.message_id
-        from reme.memory f
-        cross join lateral jsonb_array_elements_text(
-            case jsonb_typeof(f.metadata -> 'forgotten') when 'array' then f.metadata -> 'forgotten' end
-        ) as named (message_id)
-        where f.workspace_id = %(workspace)s and f.status <> 'active' and f.metadata ? 'forgotten'
-          and named.message_id is not null
-    )
 ),
 
 -- name: time_bonus
