@@ -151,6 +151,11 @@ class Filters:
         """Conditions on a row `m` of `reme.message`; a filter by something that messages do not have does nothing."""
         return [condition for name, condition in _ON_MESSAGE.items() if self._asks_for(name)]
 
+    def on_conversation(self) -> list[str]:
+        """Those conditions on a row `m` of `reme.message` that say whose conversations are looked at."""
+        names = ("author", "of_person", *SCOPES) if self.of_messages else SCOPES
+        return [_ON_MESSAGE[name] for name in names if self._asks_for(name)]
+
     def _asks_for(self, name: str) -> bool:
         value = getattr(self, name)
         if name in ("kinds", "metadata", "without"):

@@ -159,7 +159,7 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
         ),
         type=_TYPE if plan.type_weights else "1",
         scored="matched" if plan.every_posting else "scored",
-        session_times=_SQL["session_times"] if question.time and question.time.sessions else "",
+        session_times=_session_times(question),
         weight=_NAMED if corpus == "memory" else "1",
         time=_SQL["time_bonus"] if question.time else "0",
         near="near" if question.time and corpus == "message" else "vector_leg",
@@ -184,6 +184,13 @@ def _vector_conditions(filters: Filters, corpus: Corpus) -> list[str]:
     if filters.beyond_kind:  # then `on_row` has the conditions on kind and status
         return ["e.kind <> 'conversation'"]
     return ["e.active", "e.kind = any(%(kinds)s)" if filters.kinds else "e.kind <> 'conversation'"]
+
+
+def _session_times(question: Question) -> str:
+    if question.time is None or not question.time.sessions:
+        return ""
+    # "Our last chat" is the last of whoever asks, and not of others in the workspace.
+    return _compose(("session_times",), of_whom=" and ".join(question.filters.on_conversation()) or "true")
 
 
 def _fragments(question: Question, plan: Plan, corpus: Corpus, *, has_own_row: bool) -> tuple[str, ...]:

@@ -77,6 +77,16 @@ async def test_the_conversation_in_which_it_is_asked_is_not_counted(reme: Engine
     assert await sessions_of(reme, query, current_session="today") == ["bread", "bread"]
 
 
+async def test_the_conversations_of_others_are_not_counted(reme: Engine) -> None:
+    said = [Message(content=line, author="Bob", sent_at=NOW) for line in ("I read a novel.", "It is about pirates.")]
+    await reme.record("w", said, session_id="novel", user_id="bob", wait=True)
+    query = "What did we talk about last time we spoke?"
+    assert await sessions_of(reme, query) == ["novel", "novel"]
+    assert await sessions_of(reme, query, author="Ann") == ["bread", "bread"]
+    assert await sessions_of(reme, query, user_id="") == ["bread", "bread"]
+    assert await sessions_of(reme, query, user_id="bob") == ["novel", "novel"]
+
+
 async def test_two_conversations_of_one_day_are_two(reme: Engine) -> None:
     for minutes, line in ((3, "Let us talk about what we spoke of last time."), (2, "The lighthouse wants painting.")):
         said = Message(content=line, sent_at=NOW - timedelta(minutes=minutes))

@@ -119,10 +119,10 @@ asked_time as materialized (
     from (
         select begun, ended, row_number() over (order by begun, session_id) as place, count(*) over () as sessions
         from (
-            select session_id, min(sent_at) as begun, max(sent_at) as ended
-            from reme.message
-            where workspace_id = %(workspace)s and session_id <> %(current_session)s
-            group by session_id
+            select m.session_id, min(m.sent_at) as begun, max(m.sent_at) as ended
+            from reme.message m
+            where m.workspace_id = %(workspace)s and m.session_id <> %(current_session)s and ${of_whom}
+            group by m.session_id
         ) session
     ) session
     join unnest(%(first_sessions)s::int[], %(last_sessions)s::int[]) as run (first, last)
