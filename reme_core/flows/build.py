@@ -63,6 +63,7 @@ class Flow:
             InputError: A field that this flow requires is missing, one does not fit, an unknown one has nearly the name
                 of one that it takes, or the flow deletes and does not know one.
         """
+        request = self.complete(request)
         self._refuse_mistyped(request)
         missing = [
             name
@@ -72,6 +73,15 @@ class Flow:
         if missing:
             raise InputError(f"{', '.join(missing)}: required by {self.name}")
         return self.state.of(request)
+
+    def complete(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """A request, with the `default` of the `input_schema` for each field that it does not give."""
+        schemas = {name: schema for name, schema in self.input_schema.items() if isinstance(schema, Mapping)}
+        return dict(request) | {
+            name: schema["default"]
+            for name, schema in schemas.items()
+            if request.get(name) is None and schema.get("default") is not None
+        }
 
     @property
     def deletes(self) -> bool:

@@ -39,11 +39,13 @@ class Service:
             AccessError: The caller's key is not for the workspace.
             InputError: The request does not fit the flow, or names a path outside the configured folders.
         """
+        flow = self.reme.flows.catalog.get(name)
+        request = flow.complete(request)  # the workspace that the flow takes by default is checked as well
         workspace = request.get("workspace_id") or "default"
         source = request.get("src_workspace_id") or workspace
         access.check(workspace, source)
         # The ops are asked, not the schema: a field that the schema does not name reaches the ops too.
-        if "path" in self.reme.flows.catalog.get(name).state.inputs() and request.get("action") in ("load", "dump"):
+        if "path" in flow.state.inputs() and request.get("action") in ("load", "dump"):
             path = str(request.get("path") or ".")
             # Where there are keys, callers have different rights, and none to the working directory.
             is_local = self.host in LOOPBACK and not await self.keys.has_any()

@@ -14,10 +14,13 @@ from starlette.types import ASGIApp
 from reme_core.engine import Engine
 from reme_core.jobs.told import Job
 from reme_core.server.auth import ApiKeys
+from reme_core.server.http import create_app
 from reme_core.server.inspector import actions
 from reme_core.server.mcp import create_mcp_app
 from reme_core.server.service import Service
+from reme_core.settings import FlowSettings, Settings
 from reme_core.types import now
+from tests.server.conftest import connected
 
 Client = httpx.AsyncClient
 
@@ -169,3 +172,18 @@ async def test_a_form_that_is_no_key_is_not_read_to_its_end(client: Client, keys
     form, headers = {"key": "x" * 100_000}, {"Origin": "http://localhost"}
     refused = await client.post("/inspector/sign-in", data=form, headers=headers)
     assert (refused.status_code, "the form is too long" in refused.text) == (422, True)
+
+
+async def test_what_a_flow_takes_by_default_it_takes_and_needs_a_key_for(settings: Settings) -> None:
+    by_default = {"workspace_id": {"type": "string", "default": "shop"}, "top_k": {"type": "integer", "default": 5}}
+    settings.flow["few"] = FlowSettings(flow_content="build_query >> recall >> merge", input_schema=by_default)
+    async with Engine(settings) as reme, connected(app := create_app(reme)) as client:
+        await reme.memories.add("shop", [f"Tea number {number} is good." for number in range(9)], kind="task")
+        for request, count in (({}, 5), ({"top_k": None, "workspace_id": "shop"}, 5), ({"top_k": 2}, 2)):
+            answer = await client.post("/few", json={"query": "tea", **request})
+            assert len(answer.json()["metadata"]["memory_list"]) == count
+        service: Service = app.state.service
+        headers = bearer(await service.keys.create("me", ["default"]))
+        refused = await client.post("/few", json={"query": "tea"}, headers=headers)
+        assert refused.status_code == 403 and "'shop'" in refused.json()["message"]
+        assert (await client.post("/few", json={"query": "x", "workspace_id": ""}, headers=headers)).status_code == 200
