@@ -13,6 +13,7 @@ After `reme_core.compat.install()`, `from reme_ai import ReMeApp` imports it too
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any, Self, TypeVar
 
@@ -65,6 +66,7 @@ class ReMeApp:
             settings.embedding_model["default"] = _with_endpoint(embedding, embedding_api_base, embedding_api_key)
         self.settings = embed_offline(settings)
         self._reme: Engine | None = None
+        self._opening = asyncio.Lock()  # of two engines, one would never be closed
 
     async def __aenter__(self) -> Self:
         return await self.async_start()
@@ -74,8 +76,9 @@ class ReMeApp:
 
     async def async_start(self) -> Self:
         """Open the database and the models; does nothing if they are open."""
-        if self._reme is None:
-            self._reme = await Engine(self.settings).open()
+        async with self._opening:
+            if self._reme is None:
+                self._reme = await Engine(self.settings).open()
         return self
 
     async def async_stop(self) -> None:

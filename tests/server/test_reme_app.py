@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reme_core.compat.reme_app import ReMeApp
+from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, FlowError, ReMeError
 from tests.flows.attempts import BOOKED
 from tests.loopback import Loopback
@@ -30,6 +32,24 @@ async def test_flows_run_in_process_and_answer_with_plain_dicts(
     assert {memory["memory_id"] for memory in found["metadata"]["memory_list"]} <= made_ids
     assert len(found["metadata"]["memory_list"]) == 2
     assert nobody["metadata"]["memory_list"] == []
+
+
+async def test_it_is_opened_once_although_it_is_started_twice(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REME_DATABASE_URL", database_url)
+    opened: list[Engine] = []
+    opening = Engine.open
+
+    async def note_and_open(engine: Engine) -> Engine:
+        opened.append(engine)
+        return await opening(engine)
+
+    monkeypatch.setattr(Engine, "open", note_and_open)
+    app = ReMeApp()
+    await asyncio.gather(app.async_start(), app.async_start())
+    await app.async_stop()
+    assert len(opened) == 1
 
 
 async def test_keys_and_addresses_reach_the_models(
