@@ -27,7 +27,7 @@ _STYLES = {
 }  # fmt: skip
 """The statuses of jobs, and their styles."""
 _MOST = 100_000
-"""Jobs that are tried again at once."""
+"""Jobs that are tried again, or counted, at once."""
 Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only jobs of this workspace.")]
 
 
@@ -163,7 +163,7 @@ def run(session: Session, workspace: Workspace = None) -> None:
     """Do now what waits, and return when it is done."""
     with session.open() as reme, session.spinner("Working …"):
         told = reme.background.do_waiting(workspace)
-        left = reme.background.jobs(workspace, statuses=["todo", "failed"])
+        left = reme.background.jobs(workspace, statuses=["todo", "failed"], limit=_MOST)
     waiting = f"{output.count_of(len(left), 'jobs')} left" if left else "nothing waits"
     failed = [Text(f"failed: {job.task} of '{job.workspace}': {job.error}", "yellow") for job in told.failed]
     session.show({"left": left}, f"Done; {waiting}.", *failed)

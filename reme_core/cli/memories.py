@@ -142,7 +142,8 @@ def _added_line(memory: Memory) -> Text:
 
 def _expand(texts: list[str]) -> list[str]:
     """The texts; a `-` is replaced by the lines of the standard input that are not empty."""
-    read = [line.strip() for line in read_input().splitlines() if line.strip()] if "-" in texts else []
+    # Not `splitlines`, to which a form feed within a line, or U+2028, ends it.
+    read = [line.strip() for line in read_input().split("\n") if line.strip()] if "-" in texts else []
     return [line for text in texts for line in (read if text == "-" else [text])]
 
 

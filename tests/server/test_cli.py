@@ -162,10 +162,10 @@ def test_recall_narrows_by_time_and_session(settings: Settings, reme: Reme) -> N
 def test_memories_are_piped_in_listed_changed_and_their_history_is_shown(
     reme: Reme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("She likes tea.\n\nShe lives in Porto.\n"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("She\u2028likes tea.\n\nShe lives in Porto.\n"))
     assert len(reme.json("add", "-", "He has a dog.", "-w", "alice")) == 3
     listed = {m["content"]: m["memory_id"] for m in reme.json("list", "-w", "alice")}
-    assert listed.keys() == {"She likes tea.", "She lives in Porto.", "He has a dog."}
+    assert listed.keys() == {"She\u2028likes tea.", "She lives in Porto.", "He has a dog."}
     assert reme.json("list", "-w", "alice", "-k", "task") == []
     porto = listed["She lives in Porto."]
     reme("update", porto, "She lives in Faro.", "-w", "alice", "--reason", "she moved")
@@ -448,6 +448,14 @@ def test_jobs_that_were_given_up_are_tried_again_or_thrown_away(reme: Reme, conf
     assert reme.json("jobs", "retry", "--all", "-w", "bob") == {"retried": []}
     assert sorted(reme.json("jobs", "retry", "--all")["retried"]) == others
     assert reme.json("jobs", "list", "--status", "failed") == []
+
+
+def test_all_jobs_that_are_left_are_told(reme: Reme, configured: str) -> None:
+    reme("record", "I moved to Rome in May.", "-w", "alice")
+    more = "insert into procrastinate_jobs (queue_name, task_name, args, status) select 'reme.chat', task_name, args,"
+    with psycopg.connect(configured, autocommit=True, options="-csearch_path=reme") as connection:
+        connection.execute(f"{more} 'failed' from procrastinate_jobs, generate_series(1, 120)")
+    assert "120 jobs left" in reme("jobs", "run")
 
 
 @pytest.mark.parametrize("command", [["jobs", "run"], ["summarise", "-w", "alice"]])
