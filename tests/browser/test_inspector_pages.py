@@ -167,6 +167,10 @@ def test_one_slider_chooses_the_two_days_that_are_compared(page: Page) -> None:
     with page.expect_navigation():
         end.press("ArrowLeft")
     assert page.locator("input[name=end]").input_value() < today
+    page.goto(address("times?start=2001-02-03"))  # a day that was typed, before those that the slider reaches
+    with page.expect_navigation():
+        end.press("ArrowLeft")
+    assert page.locator("input[name=start]").input_value() == "2001-02-03"
 
 
 def test_the_last_change_of_several_memories_is_undone(page: Page, stage: Stage) -> None:

@@ -26,8 +26,8 @@ document.addEventListener("keydown", (event) => {
 const DAY = 86_400_000;
 for (const form of document.querySelectorAll("form.slider")) {
   const dates = [...form.querySelectorAll("[type=date]")];
-  const first = Date.parse(form.dataset.first);
-  const last = Math.max(Date.parse(form.dataset.last), ...dates.map((date) => date.valueAsNumber || 0));
+  const days = [form.dataset.first, form.dataset.last, ...dates.map((date) => date.value)].map(Date.parse).filter(Number.isFinite);
+  const [first, last] = [Math.min(...days), Math.max(...days)]; // a day beyond may have been typed
   const track = Object.assign(document.createElement("div"), { className: "track" });
   const handles = dates.map((date) => {
     const handle = Object.assign(document.createElement("input"), { type: "range", min: 0, max: Math.round((last - first) / DAY) });
