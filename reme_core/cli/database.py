@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from reme_core.cli.output import check_printing, count_of, table
+from reme_core.cli.output import count_of, print_text, table
 from reme_core.cli.session import Commands, Session
 
 if TYPE_CHECKING:
@@ -133,8 +133,7 @@ def url(session: Session) -> None:
     if session.options.as_json:
         session.show({"url": address})
     else:
-        with check_printing():
-            typer.echo(address)
+        print_text(address)
 
 
 @app.command()

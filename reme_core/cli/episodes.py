@@ -69,8 +69,7 @@ def context(
     if session.options.as_json:
         session.show({"context": note})
     elif note:
-        with output.check_printing():
-            typer.echo(note)
+        output.print_text(note)
 
 
 @app.command()

@@ -101,6 +101,12 @@ def check_printing() -> Iterator[None]:
         raise ReMeError(f"the answer cannot be printed: {error.strerror}") from None
 
 
+def print_text(text: str) -> None:
+    """Print a text as it is; in a terminal without control characters, which would command it."""
+    with check_printing():
+        sys.stdout.write(f"{_CONTROL.sub('', text) if stdout().is_terminal else text}\n")
+
+
 def print_json(data: Any) -> None:
     """Print data as one JSON document; it may contain models, dataclasses and times."""
     from pydantic_core import to_jsonable_python

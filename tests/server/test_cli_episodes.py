@@ -36,6 +36,15 @@ def test_a_file_is_imported_shown_and_exported(reme: Reme, tmp_path: Path) -> No
     assert json.loads(Path(target).read_text()) == json.loads(Path(source).read_text())
 
 
+def test_a_note_commands_no_terminal(reme: Reme, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ReMe(settings) as opened:
+        opened.episodes.record("w", Episode(task_id="climb", score=0.1, mistakes=["fell\x1b[2J\x9b31m\tthen\x07"]))
+    exact = reme("episodes", "context", "climb", "-w", "w")
+    assert "fell\x1b[2J\x9b31m\tthen\x07" in exact  # whoever takes it from a pipe gets what an agent is given
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal
+    assert reme("episodes", "context", "climb", "-w", "w") == exact.translate(dict.fromkeys(b"\x1b\x9b\x07"))
+
+
 def test_a_file_that_was_cut_off_ends_with_the_byte_and_code_2(reme: Reme, tmp_path: Path) -> None:
     path = tmp_path / "agent_memory.json"
     path.write_text('{"version": 1, "mistakes": [')
