@@ -108,7 +108,7 @@ class MemoriesIn(_ToStore):
     memories: list[MemoryIn] = Field(min_length=1, max_length=100)
 
 
-class Range(BaseModel):
+class Range(BaseModel, extra="forbid"):
     """From `start` (included) to `end` (excluded); either side may be open."""
 
     start: Time | None = None
