@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import weakref
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import psycopg
@@ -32,6 +34,10 @@ _REFUSALS: Final = (InputError, psycopg.IntegrityError)  # trying again would no
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0  # seconds between tries to write to a disk that is full
 # A turn that ends should not share the processor with its delivery: its caller has an answer to give.
 _AFTER_TURN: Final = 0.02
+
+
+_outboxes: weakref.WeakSet[Outbox] = weakref.WeakSet()
+_of_parents: list[_Tasks] = []  # kept in a forked child, or the garbage collector would report them
 
 
 class Deduplicator:
@@ -80,6 +86,17 @@ def _is_recalled(message: Message, call: ToolCall | None) -> bool:
     return message.role == "tool" and not OWN_TOOLS.isdisjoint((message.author, call.name if call else ""))
 
 
+@dataclass(slots=True)
+class _Tasks:
+    """The tasks of an outbox in this process."""
+
+    running: set[asyncio.Task[Any]] = field(default_factory=set)
+    under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    """Deliveries, by their workspaces."""
+    of_others: asyncio.Task[None] | None = None
+    keeping: asyncio.Task[None] | None = None
+
+
 class Outbox:
     """Puts entries into the spool, and delivers them from there to the database.
 
@@ -90,10 +107,8 @@ class Outbox:
         self._connection = connection
         self._spool = spool
         self._counts = counts
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._under_way: dict[str, asyncio.Task[None]] = {}  # deliveries, by their workspaces
-        self._of_others: asyncio.Task[None] | None = None
-        self._keeping: asyncio.Task[None] | None = None
+        self.tasks = _Tasks()
+        _outboxes.add(self)
         self._closed = False  # if True, background work does not connect; the next turn opens it again
 
     def put(self, entry: Entry) -> Entry:
@@ -151,12 +166,12 @@ class Outbox:
             DatabaseError: The database did not take some entries; they wait on.
         """
         self._closed = False
-        if (begun := self._under_way.get(workspace)) is not None:
+        if (begun := self.tasks.under_way.get(workspace)) is not None:
             await asyncio.wait([begun])  # it may have begun before the last entry
         if self._spool.has_entries(workspace):
             await asyncio.shield(self._delivery(workspace))
-        if self._spool.has_entries() and (self._of_others is None or self._of_others.done()):
-            self._of_others = self._spawn(self._report(self.deliver_all()))
+        if self._spool.has_entries() and (self.tasks.of_others is None or self.tasks.of_others.done()):
+            self.tasks.of_others = self._spawn(self._report(self.deliver_all()))
 
     async def deliver_all(self) -> None:
         """Deliver what waits for any workspace, for one after the other; what is refused for good is set aside.
@@ -189,16 +204,16 @@ class Outbox:
 
     async def settle(self) -> None:
         """Wait for what is being delivered; from then on the engine erases what waits together with what is stored."""
-        if self._tasks:
-            await asyncio.wait(set(self._tasks))
+        if self.tasks.running:
+            await asyncio.wait(set(self.tasks.running))
         (await self._connection.engine()).spools.add(self._spool)
 
     async def aclose(self, patience: float) -> None:
         """Wait for running tasks, and try once more to deliver all entries; the others stay in the spool."""
         try:
             async with asyncio.timeout(patience):
-                if self._tasks:
-                    await asyncio.wait(set(self._tasks))
+                if self.tasks.running:
+                    await asyncio.wait(set(self.tasks.running))
                 await self.deliver_all()
         except Exception as error:  # closing goes on, and the next process finds the entries in the spool
             log.warning(
@@ -206,8 +221,8 @@ class Outbox:
                 self._spool,
                 str(error) or "no answer in time",
             )
-        if self._keeping is not None:
-            self._keeping.cancel()
+        if self.tasks.keeping is not None:
+            self.tasks.keeping.cancel()
         if self._spool.at_risk:
             log.error("%d turns are in memory only, and are lost when this process ends", self._spool.at_risk)
         await asyncio.to_thread(self._spool.close)
@@ -217,9 +232,9 @@ class Outbox:
         try:
             await asyncio.to_thread(self._spool.keep)
         except SpoolError as error:
-            if self._keeping is None or self._keeping.done():
+            if self.tasks.keeping is None or self.tasks.keeping.done():
                 log.warning("%s; the file is tried again until it can be written", error)
-                self._keeping = asyncio.get_running_loop().create_task(self._keep_trying())
+                self.tasks.keeping = asyncio.get_running_loop().create_task(self._keep_trying())
             raise
         finally:
             self._counts.at_risk = self._spool.at_risk
@@ -246,15 +261,15 @@ class Outbox:
 
     def _delivery(self, workspace: str, entries: Sequence[Entry] | None = None) -> asyncio.Task[None]:
         """The delivery for a workspace that is under way, or a new one."""
-        task = self._under_way.get(workspace)
+        task = self.tasks.under_way.get(workspace)
         if task is None or task.done():
-            task = self._under_way[workspace] = self._spawn(self._deliver(workspace, entries))
+            task = self.tasks.under_way[workspace] = self._spawn(self._deliver(workspace, entries))
             task.add_done_callback(lambda ended: self._end(workspace, ended))
         return task
 
     def _end(self, workspace: str, task: asyncio.Task[None]) -> None:
-        if self._under_way.get(workspace) is task:
-            del self._under_way[workspace]
+        if self.tasks.under_way.get(workspace) is task:
+            del self.tasks.under_way[workspace]
 
     async def _deliver(self, workspace: str, entries: Sequence[Entry] | None) -> None:
         """Deliver these entries of a workspace, by default all that wait."""
@@ -309,11 +324,22 @@ class Outbox:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self.tasks.running.add(task)
         task.add_done_callback(self._forget)
         return task
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self.tasks.running.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("delivery failed, and its caller has the error: %s", task.exception())
+
+
+def _start_afresh() -> None:
+    # A forked child has no loop in which the tasks of its parent would end.
+    for outbox in _outboxes:
+        _of_parents.append(outbox.tasks)
+        outbox.tasks = _Tasks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_afresh)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from importlib import import_module
 
 import pytest
 
+from reme_core import AsyncReMe
 from reme_core.testing import Driver, ScriptedModel
 from reme_core.testing.checks import FACT, QUESTION, STATEMENT
+from tests.integrations.inside import stored
 
 DRIVERS = {
     "agentscope": "AgentScopeDriver",
@@ -47,3 +50,40 @@ async def test_what_another_process_was_told_is_known_here(database_url: str, fr
     assert done.returncode == 0, done.stderr
     for workspace, is_known in (("alice", True), ("bob", False)):
         assert (FACT in await say(framework, database_url, workspace, QUESTION)) is is_known
+
+
+FORKED = """if True:
+    import os, sys, time
+    import psycopg
+    from reme_core.postgres.session import WRITE_LOCK
+    from reme_core.turn import TurnMemory
+    from reme_core.types import Message
+
+    turn = TurnMemory(sys.argv[1], "alice", spool="memory", patience=20.0)
+    turn.call(turn.begin, "Hello?")
+    connection = psycopg.connect(sys.argv[1])
+    connection.execute(WRITE_LOCK, ["alice"])
+    turn.call(turn.record, [Message(content="Said by the parent.", message_id="1")])
+    time.sleep(0.5)  # its delivery has begun, and waits for the lock
+    child = os.fork()
+    if child:
+        connection.close()
+    turn.write = "awaited"
+    said = [Message(content="Said by the child.")] if child == 0 else [Message(content="Said at last.")]
+    turn.on_error = "raise"
+    turn.call(turn.record, said)
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    turn.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+async def test_a_child_that_was_forked_while_a_turn_is_delivered_delivers_its_own(
+    database_url: str, reme: AsyncReMe
+) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, database_url]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=90)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(await stored(reme)) == ["Said at last.", "Said by the child.", "Said by the parent."]
