@@ -283,9 +283,9 @@ class Outbox:
                 try:
                     await self._record_or_set_aside(entry)
                     done.append(entry_id)
-                except Exception as error:  # the database may still take others, unless it is away
+                except Exception as error:  # the database may still take others, unless it or the workspace is away
                     errors.append(error)
-                    if isinstance(error, DatabaseError):
+                    if isinstance(error, DatabaseError | ConflictError):
                         break
         finally:
             await asyncio.to_thread(self._spool.remove, done)

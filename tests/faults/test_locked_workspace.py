@@ -110,7 +110,7 @@ async def test_turns_have_memory_while_somebody_holds_a_workspace(settings: Sett
             await one.record([Message(content="She drinks tea.")])
             await one.messages("")
         with holding((await turn.reme.connection.run(_address)), WRITE_LOCK, "busy"):
-            turn.patience = 4.0
+            turn.patience = 10.0
             await turn.record([Message(content="She drinks milk.")])
             await asyncio.sleep(0.2)  # its delivery has begun, and waits for the lock
             for number in range(2):
@@ -121,6 +121,18 @@ async def test_turns_have_memory_while_somebody_holds_a_workspace(settings: Sett
             assert "tea" in (await turn.begin("What does she drink?")).text
         turn.patience = 20.0
         assert "milk" in (await turn.begin("What does she drink?")).text
+
+
+async def test_turns_that_meet_a_lock_are_stored_in_their_order(settings: Settings) -> None:
+    limits = LimitSettings(lock_seconds=0.6)
+    async with TurnMemory(settings.model_copy(update={"limits": limits}), "busy", spool="memory") as turn:
+        await turn.messages("")
+        with holding(await turn.reme.connection.run(_address), WRITE_LOCK, "busy"):
+            for said in ("one", "two"):
+                turn.record_soon([Message(content=said)])
+            await asyncio.sleep(1.4)  # the first has given up by now, and the second would wait for the lock
+        await asyncio.sleep(1.0)
+        assert [message.content for message in await turn.messages("")] == ["one", "two"]
 
 
 async def _address(engine: Engine) -> str:
