@@ -15,7 +15,7 @@ from typing import Any, Final, ParamSpec
 
 from pydantic import BaseModel, Field, ValidationError, create_model, validate_call
 
-from reme_core.errors import InputError, NotFoundError
+from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.given import zone_of
 from reme_core.models.base import Tool
 from reme_core.prompts import Language
@@ -67,7 +67,7 @@ def answer_model(tool: Callable[Given, Coroutine[Any, Any, str]]) -> Callable[Gi
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
             return ToolFailure(f"That did not work: {problems}")
-        except (InputError, NotFoundError) as error:  # a mistake of the model, which it can correct
+        except (InputError, NotFoundError, ConflictError) as error:  # the model asked for what cannot be
             return ToolFailure(f"That did not work: {error}")
         except Exception as error:  # any error: a turn without memory is better than none
             if tools._turn.on_error == "raise":

@@ -54,6 +54,15 @@ async def test_a_model_is_told_which_argument_does_not_fit(
     assert answer.startswith("That did not work: ") and told in answer
 
 
+async def test_who_forgets_a_memory_twice_at_once_is_told_that_it_is_gone(turn: TurnMemory) -> None:
+    turn.on_error = "raise"
+    tools = MemoryTools(turn)
+    memory_id = (await tools.add_memory("Rex is a dachshund.")).partition("[")[2].partition("]")[0]
+    told = await asyncio.gather(*(tools.forget_memory(memory_id) for _ in range(3)))
+    assert sorted(answer.startswith("Forgot") for answer in told) == [False, False, True]
+    assert all(memory_id in answer for answer in told)
+
+
 async def test_arguments_that_can_be_read_are_taken(turn: TurnMemory) -> None:
     tools: Any = MemoryTools(turn)
     for number in range(3):
