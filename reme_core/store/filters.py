@@ -119,6 +119,19 @@ class Filters:
         options["metadata"] = options.get("metadata") or {}
         return cls(kinds=kinds, ids=ids, **{**options, "status": held_status})  # type: ignore[arg-type]  # no None
 
+    @classmethod
+    def of_given(cls, filters: Filters | None, kind: str | Sequence[str] | None, options: FilterOptions) -> Filters:
+        """The filters of a caller that gives them by name, or as one object.
+
+        Raises:
+            InputError: It does both, gives another object, or `of` refuses them.
+        """
+        if filters is None:
+            return cls.of(kind=kind, **options)
+        if not isinstance(filters, Filters) or kind or options:
+            raise InputError("give filters by name, as in list('shop', kind='task', user_id='ann'), or one Filters")
+        return filters
+
     @cached_property
     def of_messages(self) -> bool:
         """Whether these filters look at raw messages."""

@@ -196,25 +196,14 @@ class Memories:
         offset: int = 0,
         **options: Unpack[FilterOptions],
     ) -> builtins.list[Memory]:
-        """Memories that pass the filters, those that were stored last first, with their sources.
-
-        Args:
-            workspace: Where to look.
-            filters: All filters as one object, in place of `kind` and `options`.
-            kind: A kind, a family of kinds (`personal`, `task`, `tool`) or several; default is all.
-            limit: How many, at most.
-            offset: How many to skip.
-            options: The filters that `recall` takes: `user_id`, `subject`, `status` …; see `FilterOptions`.
+        """Memories that pass the filters (those of `recall`, or one `Filters`), last stored first, with their sources.
 
         Raises:
             InputError: A filter does not fit, or `limit` or `offset` is negative.
         """
         if limit < 0 or offset < 0:
             raise InputError(f"limit and offset are 0 or more, not {limit} and {offset}")
-        if filters is None:
-            filters = Filters.of(kind=kind, **options)
-        elif not isinstance(filters, Filters) or kind or options:
-            raise InputError("give filters by name, as in list('shop', kind='task', user_id='ann'), or one Filters")
+        filters = Filters.of_given(filters, kind, options)
         # In the order in which they were stored, which an index has. That index knows nothing of filters, and would be
         # read to its end where few pass; so what passes them is found by other indexes, and sorted.
         place = "m.document_id" if filters == Filters() else "m.document_id + 0"
