@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import concurrent.futures.thread  # noqa: F401 - its end is registered before ours, see below
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from reme_core.engine import Engine
 from reme_core.errors import ReMeError
@@ -23,6 +24,9 @@ R = TypeVar("R")
 
 Work = Callable[[Engine], Coroutine[Any, Any, R]]
 """What is to be done with an open engine, in its own event loop."""
+
+_LAST_SECONDS: Final = 10.0
+"""How long closing waits for work that is to end before; as long as a turn has patience."""
 
 # Two threads that need a portal at once must not start two.
 _lock = threading.Lock()
@@ -124,6 +128,7 @@ class Connection:
 
     Attributes:
         is_closed: Whether `close` was called.
+        unfinished: Tasks in the engine's event loop that are to end before it is closed: deliveries of turns.
     """
 
     def __init__(self, settings: Settings, make: Callable[[Settings], Engine] = Engine) -> None:
@@ -133,6 +138,7 @@ class Connection:
         self._portal: Portal | None = None
         self._opening: asyncio.Task[Engine] | None = None
         self.is_closed = False
+        self.unfinished: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._finalizer: weakref.finalize[..., Any] | None = None
 
     @classmethod
@@ -172,7 +178,6 @@ class Connection:
 
     async def close(self) -> None:
         """Close the engine, if it is open; afterwards every use but `open` is an error. Closing twice is fine."""
-        self.is_closed = True
         await self.portal.run(self._end())
 
     async def _do(self, work: Work[R]) -> R:
@@ -197,7 +202,7 @@ class Connection:
         # All callers wait for one task that opens the engine. If it failed, the next use tries again.
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
             self._opening = asyncio.create_task(self._make(self.settings).open())
-            self._finalizer = weakref.finalize(self, _close_forgotten, self._portal, self._opening)
+            self._finalizer = weakref.finalize(self, _close_forgotten, self._portal, self._opening, self.unfinished)
             self._finalizer.atexit = False  # when the program ends, `_close_all` calls it, and waits
             _open_ones.difference_update([one for one in _open_ones if not one.alive])
             _open_ones.add(self._finalizer)
@@ -205,6 +210,8 @@ class Connection:
         return await asyncio.shield(self._opening)
 
     async def _end(self) -> None:
+        await _end_of(self.unfinished)
+        self.is_closed = True
         # It is closed here, so nothing is left to do when the object is collected or the program ends.
         if self._finalizer is not None:
             self._finalizer.detach()
@@ -218,22 +225,35 @@ def _has_failed(opening: asyncio.Task[Engine]) -> bool:
     return opening.cancelled() or opening.exception() is not None
 
 
+async def _end_of(unfinished: weakref.WeakSet[asyncio.Task[Any]]) -> None:
+    """Wait for these tasks, but not for ever: a database that does not answer may hold them up."""
+    # In a forked child they are the parent's, of another loop.
+    if tasks := {task for task in unfinished if task.get_loop() is asyncio.get_running_loop()}:
+        await asyncio.wait(tasks, timeout=_LAST_SECONDS)
+
+
 async def _close(opening: asyncio.Task[Engine]) -> None:
     await asyncio.wait([opening])  # not `await opening`, which would raise its error here as well
     if not _has_failed(opening):
         await opening.result().aclose()
 
 
-def _close_forgotten(owner: Portal, opening: asyncio.Task[Engine]) -> None:
+async def _end_and_close(opening: asyncio.Task[Engine], unfinished: weakref.WeakSet[asyncio.Task[Any]]) -> None:
+    await _end_of(unfinished)
+    await _close(opening)
+
+
+def _close_forgotten(
+    owner: Portal, opening: asyncio.Task[Engine], unfinished: weakref.WeakSet[asyncio.Task[Any]]
+) -> None:
     """Close the engine of a connection that was garbage collected, or is open when the program ends."""
     if owner is portal():  # not so in a forked child, where the engine is the parent's
         # Nobody waits here: the garbage collector may run in any thread, even in that of the loop itself.
-        closing = owner.submit(_close(opening))
+        closing = owner.submit(_end_and_close(opening, unfinished))
         _closings.add(closing)
         closing.add_done_callback(_closings.discard)
 
 
-@atexit.register
 def _close_all() -> None:
     for finalizer in list(_open_ones):
         # Detached and called by hand: by now `weakref` may have stopped calling finalizers.
@@ -242,3 +262,8 @@ def _close_all() -> None:
             close(*args)
     for closing in list(_closings):
         closing.result()
+
+
+# Closing needs threads, and executors give none as soon as the main thread has ended, before `atexit` calls anything.
+# Their own end is registered in this same place, whose last entry is called first.
+getattr(threading, "_register_atexit", atexit.register)(_close_all)

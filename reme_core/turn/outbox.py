@@ -221,6 +221,7 @@ class Outbox:
                 self._spool,
                 str(error) or "no answer in time",
             )
+        self._connection.reme.connection.unfinished.difference_update(self.tasks.running)  # they were waited for
         if self.tasks.keeping is not None:
             self.tasks.keeping.cancel()
         if self._spool.at_risk:
@@ -325,6 +326,7 @@ class Outbox:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.running.add(task)
+        self._connection.reme.connection.unfinished.add(task)
         task.add_done_callback(self._forget)
         return task
 

@@ -13,10 +13,11 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from reme_core import AsyncReMe, ReMe
+from reme_core import AsyncReMe, ReMe, Turn
 from reme_core.connection import Connection, portal
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
@@ -202,18 +203,42 @@ def test_a_blocking_call_in_the_librarys_own_loop_is_refused_rather_than_waiting
         reme.connection.wait(call)
 
 
-def test_one_that_is_never_closed_does_not_hold_the_program_up(settings: Settings) -> None:
+RECALLS = """
+from reme_core import ReMe
+reme = ReMe()
+reme.memories.add("w", "kept")
+print(reme.recall("w", "kept").hits[0].content)
+"""
+CONVERSES = """
+from reme_core import ReMe, Turn
+reme, messages = ReMe(), []
+for said in ("kept", "I am vegetarian."):
+    messages.append({"role": "user", "content": said})
+    with Turn(reme, "w", messages, session_id="s") as turn:
+        messages.append({"role": "assistant", "content": "Fine."})
+print("kept")
+"""
+
+
+@pytest.mark.parametrize("code", [RECALLS, CONVERSES])
+def test_one_that_is_never_closed_does_not_hold_the_program_up(settings: Settings, tmp_path: Path, code: str) -> None:
     assert settings.database_url is not None
-    code = (
-        "from reme_core import ReMe; reme = ReMe(); reme.memories.add('w', 'kept'); reme.recall('w', 'kept');"
-        " print(reme.memories.list('w')[0].content)"
-    )
-    environment = os.environ | {"DATABASE_URL": settings.database_url.get_secret_value()}
+    environment = os.environ | {"DATABASE_URL": settings.database_url.get_secret_value(), "REME_HOME": str(tmp_path)}
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "kept\n", "")
-    with ReMe(settings) as reme:  # what it recalled is in the log, though nobody closed it
+    with ReMe(settings) as reme:  # what it recalled is in the log, and what was said is stored, though nobody closed it
         assert "kept" in str(reme.connection.wait(logged))
+        assert len(reme.messages("w", "s")) == (4 if code is CONVERSES else 0)
+
+
+def test_what_was_said_last_is_stored_before_it_is_closed(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    messages = [{"role": "user", "content": "I am vegetarian."}]
+    with ReMe(settings) as reme, Turn(reme, "w", messages, session_id="s"):
+        messages.append({"role": "assistant", "content": "Fine."})
+    assert caplog.text == ""
+    with ReMe(settings) as reme:
+        assert [message.content for message in reme.messages("w", "s")] == ["I am vegetarian.", "Fine."]
 
 
 async def logged(engine: Engine) -> object:
