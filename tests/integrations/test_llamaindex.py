@@ -128,6 +128,27 @@ async def test_a_context_goes_on_with_its_memory_after_it_was_written_down(
     assert [row[1] for row in await stored(settings)] == [TOLD, "ok", "And his name?", "ok"]
 
 
+@pytest.mark.parametrize("workflow", [False, True])
+async def test_all_runs_in_a_context_use_the_memory_that_the_first_was_given(reme: AsyncReMe, workflow: bool) -> None:
+    agent = FunctionAgent(llm=ScriptedLLM(ScriptedModel()))
+    runs: Any = AgentWorkflow(agents=[agent]) if workflow else agent
+    ctx: Any = Context(runs)
+    async with ReMeMemory(client=reme, workspace_id="alice", write="awaited") as memory:
+        await runs.run(user_msg=TOLD, ctx=ctx, memory=memory)
+        saved = json.loads(json.dumps(ctx.to_dict(serializer=JsonSerializer())))
+        await runs.run(user_msg="And his name?", ctx=ctx, memory=memory)
+        await runs.run(user_msg="And his age?", ctx=ctx)
+        assert await ctx.store.get("memory") is memory
+        assert [m.content for m in await memory.aget_all()] == [TOLD, "ok", "And his name?", "ok", "And his age?", "ok"]
+        # What was saved in between is another conversation from there on.
+        branch: Any = Context.from_dict(runs, saved, serializer=JsonSerializer())
+        await runs.run(user_msg="Is he old?", ctx=branch)
+        other = await branch.store.get("memory")
+        assert [m.content for m in await other.aget_all()] == [TOLD, "ok", "Is he old?", "ok"]
+        assert len(await memory.aget_all()) == 6
+        await other.aclose()
+
+
 async def stored(settings: Settings, columns: str = "role, content") -> list[Any]:
     async with AsyncReMe(settings) as reme:
         return await stored_rows(reme, columns)

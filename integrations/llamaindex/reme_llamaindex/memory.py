@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self, Unpack
+from weakref import WeakValueDictionary
 
 from llama_index.core.llms import LLM, ChatMessage, TextBlock
 from llama_index.core.memory import BaseMemoryBlock, InsertMethod, Memory
@@ -33,7 +34,7 @@ from reme_core.types import Message, new_id
 from reme_llamaindex.convert import from_llamaindex
 from reme_llamaindex.long_term import LongTermMemory
 from reme_llamaindex.noted_message import NotedMessage
-from reme_llamaindex.run_events import running_agent
+from reme_llamaindex.run_events import is_run_begun, running_agent
 from reme_llamaindex.short_term import ConversationStore, StoredMessage
 from reme_llamaindex.tools import window_tools
 from reme_llamaindex.usage import report_usage
@@ -77,6 +78,10 @@ class _ConversationState(BaseModel):
     waiting: list[Message] = []
     history: list[Message] = []
     stored: list[StoredMessage] = []
+
+
+# By their sessions, the memories of contexts whose next run begins; LlamaIndex then serialises each and makes it again.
+_going_on: WeakValueDictionary[str, ReMeMemory] = WeakValueDictionary()
 
 
 class ReMeMemory(LongTermMemory, Memory):
@@ -175,7 +180,18 @@ class ReMeMemory(LongTermMemory, Memory):
         )  # fmt: skip
         if isinstance(self.sql_store, ConversationStore):
             state.stored = self.sql_store.dump(self.session_id)
+        if is_run_begun():
+            _going_on[self.session_id] = self
         return {**dumped, "conversation": state.model_dump(mode="json"), "class_name": self.class_name()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
+        """The memory that `to_dict` wrote down, as another object.
+
+        Only a run in the `Context` of an earlier one goes on with the same object, as it does with a stock `Memory`.
+        """
+        going_on = _going_on.pop(data["session_id"], None) if is_run_begun() else None
+        return going_on if isinstance(going_on, cls) else super().from_dict(data, **kwargs)
 
     async def aclose(self) -> None:
         """Record the messages of an unfinished turn, deliver what waits, and disconnect."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 from functools import cache
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 from llama_index.core.agent.workflow import BaseWorkflowAgent, ToolCallResult
@@ -30,6 +30,8 @@ from reme_llamaindex.noted_message import show_notes
 
 log = logging.getLogger(__name__)
 
+# Nothing public tells a run that begins from an application that serialises. Without it, each run has a copy.
+_BEGINS_RUN: Final = getattr(getattr(Context, "_workflow_run", None), "__code__", None)
 _agent: ContextVar[str] = ContextVar("reme_llamaindex_agent", default="")
 
 
@@ -99,6 +101,14 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
 
     def prepare_to_drop_span(self, *args: Any, **kwargs: Any) -> None:
         """No span is stored."""
+
+
+def is_run_begun() -> bool:
+    """Whether this is called while LlamaIndex begins a run; it then copies the state of the `Context`."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code is not _BEGINS_RUN:
+        frame = frame.f_back
+    return frame is not None
 
 
 def running_agent() -> str:
