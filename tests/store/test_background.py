@@ -173,6 +173,26 @@ async def test_what_is_kept_for_a_limited_time_is_forgotten_after_it(reme: Engin
     assert len(await reme.memories.list("w")) == 2
 
 
+async def test_what_is_too_old_goes_a_part_at_a_time_until_nothing_is_left(
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.jobs.queue._MOST_FORGOTTEN", 2)
+    await reme.memories.add("w", "She lives in Riga.")
+    logged = (
+        "insert into reme.retrieval (workspace_id, retrieval_id, asked_at, query)"
+        " select 'w', n::text, now() - interval '1 year', '' from generate_series(1, 5) n"
+    )
+    left = []
+    await reme.database.execute_anywhere(logged)
+    for _ in range(4):
+        await reme.background._keep_up()
+        left += await reme.database.execute_anywhere("select count(*) from reme.retrieval")
+    await reme.database.execute_anywhere(logged)
+    await reme.background._keep_up()  # within the hour
+    left += await reme.database.execute_anywhere("select count(*) from reme.retrieval")
+    assert left == [(3,), (1,), (0,), (0,), (5,)]
+
+
 async def test_a_memory_is_found_as_it_read_since_the_time_for_which_its_history_is_kept(reme: Engine) -> None:
     reme.settings.retention.history_days = 30
     (kept, removed) = await reme.memories.add("w", ["She lives in Riga.", "She lives on Mars."])

@@ -96,38 +96,68 @@ update reme.workspace set settings = settings || jsonb_build_object('reflected_a
 where workspace_id = %(workspace)s
 
 -- name: forget_jobs
-with gone as (
-    delete from procrastinate_jobs
-    where id in (
-        select e.job_id from procrastinate_events e
-        join procrastinate_jobs j on j.id = e.job_id
-        where j.status = 'succeeded' and e.type = 'succeeded' and e.at < now() - make_interval(secs => %(days)s * 86400)
-        limit 10000
-    )
-    returning id
+-- This and what follows delete so many at a time that each ends within seconds, and return a row for each.
+delete from procrastinate_jobs
+where id in (
+    select e.job_id from procrastinate_events e
+    join procrastinate_jobs j on j.id = e.job_id
+    where j.status = 'succeeded' and e.type = 'succeeded' and e.at < now() - make_interval(secs => %(days)s * 86400)
+    limit %(most)s
 )
-delete from reme.job_error f
-where f.failed_at < now() - make_interval(secs => %(days)s * 86400)
-  and (f.job_id in (select id from gone) or not exists (select from procrastinate_jobs j where j.id = f.job_id))
+returning 1
+
+-- name: forget_job_errors
+delete from reme.job_error gone using (
+    select f.workspace_id, f.job_id, f.failed_at from reme.job_error f
+    where f.failed_at < now() - make_interval(secs => %(days)s * 86400)
+      and not exists (select from procrastinate_jobs j where j.id = f.job_id)
+    limit %(most)s
+) old
+where gone.workspace_id = old.workspace_id and gone.job_id = old.job_id and gone.failed_at = old.failed_at
+returning 1
 
 -- name: forget_retrievals
-delete from reme.retrieval where asked_at < now() - make_interval(secs => %(days)s * 86400)
+-- By a join, since Citus compares no rows with `in`.
+delete from reme.retrieval gone using (
+    select workspace_id, retrieval_id from reme.retrieval
+    where asked_at < now() - make_interval(secs => %(days)s * 86400)
+    limit %(most)s
+) old
+where gone.workspace_id = old.workspace_id and gone.retrieval_id = old.retrieval_id
+returning 1
 
 -- name: forget_model_calls
-delete from reme.model_call where called_at < now() - make_interval(secs => %(days)s * 86400)
+delete from reme.model_call gone using (
+    select workspace_id, call_id from reme.model_call
+    where called_at < now() - make_interval(secs => %(days)s * 86400)
+    limit %(most)s
+) old
+where gone.workspace_id = old.workspace_id and gone.call_id = old.call_id
+returning 1
 
 -- name: forget_history
 -- The last change before that time stays: it tells how the memory read from then on. Of a memory that it removed, nothing.
-delete from reme.memory_history h
-where h.changed_at < now() - make_interval(secs => %(days)s * 86400)
-  and (h.after is null or exists (
-      select from reme.memory_history later
-      where later.workspace_id = h.workspace_id and later.memory_id = h.memory_id and later.history_id > h.history_id
-        and later.changed_at < now() - make_interval(secs => %(days)s * 86400)))
+delete from reme.memory_history gone using (
+    select h.workspace_id, h.history_id from reme.memory_history h
+    where h.changed_at < now() - make_interval(secs => %(days)s * 86400)
+      and (h.after is null or exists (
+          select from reme.memory_history later
+          where later.workspace_id = h.workspace_id and later.memory_id = h.memory_id and later.history_id > h.history_id
+            and later.changed_at < now() - make_interval(secs => %(days)s * 86400)))
+    limit %(most)s
+) old
+where gone.workspace_id = old.workspace_id and gone.history_id = old.history_id
+returning 1
 
 -- name: forget_artifacts
 -- A day more, since what is used is marked so once a day.
-delete from reme.artifact where used_at < now() - make_interval(secs => (%(days)s + 1) * 86400)
+delete from reme.artifact gone using (
+    select workspace_id, artifact_id from reme.artifact
+    where used_at < now() - make_interval(secs => (%(days)s + 1) * 86400)
+    limit %(most)s
+) old
+where gone.workspace_id = old.workspace_id and gone.artifact_id = old.artifact_id
+returning 1
 
 -- name: take_turns
 -- Wait for others who look for what is due, until their transactions have ended.
