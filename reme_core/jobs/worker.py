@@ -348,7 +348,9 @@ class Worker:
     async def _rescue(self) -> None:
         """Give jobs of workers that died back to the queue."""
         # In one statement: procrastinate's, for each job, fails if another worker gave it back a moment ago.
-        for (job_id,) in await self._database.execute_anywhere(_SQL["rescue"], {"seconds": _STALLED_SECONDS}):
+        own = self._queue_worker.worker_id if self._queue_worker is not None else None
+        values = {"seconds": _STALLED_SECONDS, "own": own}
+        for (job_id,) in await self._database.execute_anywhere(_SQL["rescue"], values):
             log.warning("job %s was left by a worker that died; it runs again", job_id)
 
 

@@ -269,6 +269,16 @@ async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, migra
             await reme.background._worker.work_off()
 
 
+async def test_a_worker_that_stood_still_does_not_take_its_own_jobs_for_those_of_a_dead_one(settings: Settings) -> None:
+    async with Engine(settings) as reme:
+        await begin_without_end(reme, "read me once")
+        await reme.database.execute_anywhere(
+            "update procrastinate_workers set last_heartbeat = now() - interval '1 hour'"
+        )
+        await reme.background._worker._rescue()
+        assert [job.status for job in await reme.background.jobs("w")] == ["doing"]
+
+
 @pytest.mark.parametrize("failure", [None, ModelUnavailableError("the model is down")])
 async def test_the_end_of_a_job_that_another_worker_has_by_now_is_not_noted(
     settings: Settings, caplog: pytest.LogCaptureFixture, failure: ReMeError | None

@@ -17,11 +17,11 @@ insert into procrastinate_workers (id) overriding system value values (%(worker)
 select from procrastinate_jobs where id = %(job)s and coalesce(worker_id, %(worker)s) = %(worker)s and status = 'doing'
 
 -- name: rescue
--- Give the jobs of workers that died back, and name them.
+-- Give the jobs of workers that died back, and name them. If this process stood still, its own seem to be those of a dead one.
 update procrastinate_jobs j set status = 'todo', attempts = attempts + 1, scheduled_at = now()
 where j.status = 'doing' and not exists (
     select from procrastinate_workers w
-    where w.id = j.worker_id and w.last_heartbeat >= now() - make_interval(secs => %(seconds)s)
+    where w.id = j.worker_id and (w.id = %(own)s::bigint or w.last_heartbeat >= now() - make_interval(secs => %(seconds)s))
 )
 returning j.id
 
