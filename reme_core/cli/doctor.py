@@ -230,10 +230,11 @@ def _transaction(connection: Connection, url: str, workspace: str) -> Iterator[s
 
 def _jobs(connection: Connection, url: str) -> str:
     """Check that jobs are done, and that none fails."""
+    from reme_core.jobs.worker import STALLED_SECONDS
     from reme_core.store.sql import load
 
     with _transaction(connection, url, "*"):
-        row = connection.execute(load("queue.sql")["load"].encode()).fetchone()
+        row = connection.execute(load("queue.sql")["load"].encode(), {"stalled": STALLED_SECONDS}).fetchone()
     assert row is not None
     due, oldest, retrying, failed = row
     count, are = output.count_of, {True: "is", False: "are"}

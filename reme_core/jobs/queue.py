@@ -27,7 +27,7 @@ from psycopg import AsyncConnection
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
 from reme_core.jobs.told import Job, QueueLoad, Summary
-from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, Tries, Worker, make_app, translating_queue_errors
+from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, STALLED_SECONDS, Tries, Worker, make_app, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
 from reme_core.settings.sections import MAX_HOURS
@@ -327,7 +327,9 @@ class Background:
 
     async def load(self) -> QueueLoad:
         """How many jobs wait, and since when."""
-        ((due, oldest, retrying, failed),) = await self._database.execute_anywhere(_SQL["load"])
+        ((due, oldest, retrying, failed),) = await self._database.execute_anywhere(
+            _SQL["load"], {"stalled": STALLED_SECONDS}
+        )
         return QueueLoad(due, max(0.0, oldest), retrying, failed)
 
     async def job(self, job_id: int) -> tuple[Job, list[tuple[str, datetime]]]:

@@ -30,7 +30,7 @@ class QueueLoad:
     """How much waits in the queue, for all workspaces together."""
 
     due: int
-    """How many jobs could run now."""
+    """How many jobs could run now, those that a dead worker left among them."""
     oldest_seconds: float
     """For how many seconds the oldest of them could have run."""
     retrying: int

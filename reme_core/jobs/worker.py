@@ -49,6 +49,8 @@ logging.getLogger("procrastinate.worker").addFilter(_drop_traceback)
 
 _SQL = load("queue.sql")
 QUEUE, CHAT_QUEUE = "reme", "reme.chat"  # jobs for every process, and those that need a chat model
+STALLED_SECONDS = 35.0
+"""A worker with an older heartbeat is dead."""
 _COLUMNS = (
     "id", "priority", "lock", "queueing_lock", "task_name", "args", "scheduled_at", "queue_name", "attempts",
     "worker_id",
@@ -58,7 +60,6 @@ _AGAIN_SECONDS = 15  # before a job that broke off by no fault of its own runs a
 _RETRY_SECONDS = 0.2  # before a task that lost its cancellation is cancelled again
 _UPKEEP_SECONDS = 15.0  # between two looks for stalled jobs, and for what is due
 _POLL_SECONDS = 2.0  # between two looks for due jobs: nothing is notified when the time of a job comes, or is changed
-_STALLED_SECONDS = 35.0  # a worker with an older heartbeat is dead
 _HEARTBEAT_SECONDS = 10.0  # between two signs of life
 _FORGOTTEN_SECONDS = 86_400.0  # without a sign of life; its jobs are taken long before
 _FIRST_SECONDS = 0.3  # before a worker begins: a memory that is open for a moment, as in a command, needs none
@@ -349,7 +350,7 @@ class Worker:
         """Give jobs of workers that died back to the queue."""
         # In one statement: procrastinate's, for each job, fails if another worker gave it back a moment ago.
         own = self._queue_worker.worker_id if self._queue_worker is not None else None
-        values = {"seconds": _STALLED_SECONDS, "own": own}
+        values = {"seconds": STALLED_SECONDS, "own": own}
         for (job_id,) in await self._database.execute_anywhere(_SQL["rescue"], values):
             log.warning("job %s was left by a worker that died; it runs again", job_id)
 

@@ -158,7 +158,7 @@ async def test_a_worker_of_the_embedded_server_takes_up_its_work_again(
 async def test_a_job_that_an_outage_broke_off_runs_again(
     settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.jobs.worker._STALLED_SECONDS", 0.0)
+    monkeypatch.setattr("reme_core.jobs.worker.STALLED_SECONDS", 0.0)
     monkeypatch.setattr("reme_core.jobs.worker._UPKEEP_SECONDS", 0.5)
     settings.worker.stop_seconds = 1
     async with Engine(settings) as reme:
@@ -309,8 +309,8 @@ async def test_the_end_of_a_job_that_another_worker_has_by_now_is_not_noted(
 async def test_after_an_outage_the_jobs_of_workers_that_live_are_left_to_them(
     settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, seconds in (("STALLED", 3.0), ("HEARTBEAT", 0.5), ("UPKEEP", 4.0), ("LONGEST_PAUSE", 0.5)):
-        monkeypatch.setattr(f"reme_core.jobs.worker._{name}_SECONDS", seconds)
+    for name, seconds in (("STALLED", 3.0), ("_HEARTBEAT", 0.5), ("_UPKEEP", 4.0), ("_LONGEST_PAUSE", 0.5)):
+        monkeypatch.setattr(f"reme_core.jobs.worker.{name}_SECONDS", seconds)
     settings.worker.concurrency = 1  # a busy worker looks for no other job, and so hears nothing of the outage
     async with Engine(settings) as busy, Engine(settings) as other:
         await begin_without_end(busy, "read me once")

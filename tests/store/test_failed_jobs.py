@@ -76,6 +76,28 @@ async def test_a_failure_is_logged_and_counted_at_once_not_only_when_a_job_is_gi
     assert (load.failed, load.retrying) == (0, 1)
 
 
+async def test_what_a_dead_worker_left_is_counted_as_waiting(reme: Engine) -> None:
+    queued = (
+        "insert into procrastinate_jobs (queue_name, task_name, lock, args, status, worker_id) values"
+        " ('reme', 'reme.learn', %s, '{\"workspace\": \"w\"}', 'doing', %s)"
+    )
+    worker = "insert into procrastinate_workers (last_heartbeat) values (now() - %s::interval) returning id"
+    for age in ("10 seconds", "1 hour"):
+        ((number,),) = await reme.database.execute_anywhere(worker, [age])
+        await reme.database.execute_anywhere(queued, [age, number])
+    load = await reme.background.load()
+    assert (load.due, load.retrying, load.failed) == (1, 0, 0)
+    assert 3_600 <= load.oldest_seconds < 3_700
+
+
+async def test_a_job_without_a_time_waits_since_it_was_queued(reme: Engine) -> None:
+    reme.settings.worker.after_messages = 1
+    await reme.record("w", turns("I moved to Lisbon"))
+    await reme.database.execute_anywhere("update procrastinate_events set at = at - interval '1 hour'")
+    load = await reme.background.load()
+    assert load.due == 1 and 3_600 <= load.oldest_seconds < 3_700
+
+
 async def test_an_error_that_nobody_foresaw_is_named_and_logged_with_its_traceback(
     reme: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -321,7 +343,7 @@ async def test_a_killed_job_and_one_that_waits_behind_it_both_run(
     await hold_a_job_and_die(reme)
     await reme.record("w", turns("said after it"))
     assert sorted(job.status for job in await reme.background.jobs()) == ["doing", "todo"]
-    monkeypatch.setattr("reme_core.jobs.worker._STALLED_SECONDS", 0.0)
+    monkeypatch.setattr("reme_core.jobs.worker.STALLED_SECONDS", 0.0)
     await reme.summarise("w")
     assert sorted(text for texts in summaries.seen for text in texts) == ["said after it", "said before the kill"]
     assert {job.status for job in await reme.background.jobs()} == {"succeeded"}

@@ -237,8 +237,18 @@ where r.workspace_id = %(workspace)s and r.terms > 0 and r.session_id in (
 )
 
 -- name: load
--- How much waits to be done now, for how long the first of it, how much broke off and runs again, and was given up.
-select count(*) filter (where status = 'todo' and coalesce(scheduled_at, now()) <= now()),
-       coalesce(extract(epoch from now() - min(coalesce(scheduled_at, now())) filter (where status = 'todo')), 0)::float8,
+-- How much waits to be done now, for how long the first of it, how much broke off and runs again, and was given up. What a dead
+-- worker left waits too. A job without a time could run since it was queued.
+with known as (
+    select case j.status when 'doing' then 'todo' else j.status end as status, j.attempts,
+           case when j.status = 'doing' then coalesce(w.last_heartbeat, now())
+                else coalesce(j.scheduled_at, (select min(e.at) from procrastinate_events e where e.job_id = j.id), now()) end as since
+    from procrastinate_jobs j
+    left join procrastinate_workers w on w.id = j.worker_id
+    where j.status in ('todo', 'failed')
+       or j.status = 'doing' and coalesce(w.last_heartbeat, '-infinity') < now() - make_interval(secs => %(stalled)s)
+)
+select count(*) filter (where status = 'todo' and since <= now()),
+       coalesce(extract(epoch from now() - min(since) filter (where status = 'todo')), 0)::float8,
        count(*) filter (where status = 'todo' and attempts > 0), count(*) filter (where status = 'failed')
-from procrastinate_jobs where status in ('todo', 'failed')
+from known
