@@ -353,6 +353,8 @@ class Engine:
     async def summarise(self, workspace: str) -> Summary:
         """Make memories, now, of every conversation that waits for it, and return when that is done.
 
+        Those whose summary was given up, since it had failed too often, are tried again.
+
         Returns:
             Which conversations were summarised, which failed and why, and which wait for a process with a chat model.
 
@@ -360,7 +362,7 @@ class Engine:
             InputError: That is no name of a workspace.
             ReMeError: All of them failed. Nothing is lost: they are tried again later.
         """
-        return await self.background.do_waiting(check_workspace(workspace))
+        return await self.background.do_waiting(check_workspace(workspace), given_up=True)
 
     async def _summarise(self, workspace: str, session_id: str | None) -> Mapping[str, int]:
         request = {"workspace_id": workspace, "session_id": session_id}

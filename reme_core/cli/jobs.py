@@ -134,7 +134,7 @@ def retry(
 
 @app.command()
 def drop(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar="ID …")]) -> None:
-    """Throw jobs away. What was said stays stored; no memories are made of it, unless a later job is to make them."""
+    """Throw jobs away. What was said stays stored, and no memories are made of it unless a later job waits."""
     with session.open() as reme:
         for job_id in job_ids:
             reme.background.drop(job_id)

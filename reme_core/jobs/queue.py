@@ -233,13 +233,19 @@ class Background:
             await asyncio.sleep(_WAIT_SECONDS)
             await self._worker.work_off()
 
-    async def do_waiting(self, workspace: str | None = None) -> Summary:
+    async def do_waiting(self, workspace: str | None = None, *, given_up: bool = False) -> Summary:
         """Do the waiting jobs of one workspace, or of all, now; returns them by their outcome.
+
+        Args:
+            workspace: Whose jobs; None is all.
+            given_up: Whether summaries that were given up are tried again as well.
 
         Raises:
             ReMeError: All that were tried failed; the message says why. If all failed here by one kind of error, such
                 as a `ModelUnavailableError`, it is of that kind.
         """
+        if given_up:
+            await self._database.execute_anywhere(_SQL["try_given_up"], {"workspace": workspace})
         waiting = await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)
         tried = {job.id: job.attempts for job in waiting}
         await self.drain(workspace)

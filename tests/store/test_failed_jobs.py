@@ -180,6 +180,21 @@ async def test_what_was_said_after_a_job_was_given_up_is_summarised_although_tha
     assert summaries.done == {"said first", "said later"}
 
 
+async def test_summarise_tries_again_what_was_given_up(reme: Engine, summaries: Summaries) -> None:
+    reme.background._tries._most = 0
+    summaries.failure = ModelUnavailableError("the model is down")
+    await reme.record("w", turns("hello"))
+    await reme.record("other", turns("hello"))
+    await reme.background.drain()
+    assert {job.status for job in await reme.background.jobs()} == {"failed"}
+    with pytest.raises(ModelUnavailableError, match="the model is down"):
+        await reme.summarise("w")
+    summaries.failure = None
+    told = await reme.summarise("w")
+    assert [(job.workspace, job.status) for job in told.done] == [("w", "succeeded")]
+    assert [job.workspace for job in await reme.background.jobs(statuses=["failed"])] == ["other"]
+
+
 async def test_a_job_that_is_put_back_has_all_its_tries(reme: Engine, summaries: Summaries) -> None:
     reme.background._tries._most = 1
     summaries.failure = ModelUnavailableError("the model is down")

@@ -72,6 +72,15 @@ select count(*) from reme.job_error where workspace_id = %(workspace)s and job_i
 -- What failed until now counts no more, so that the job has all its tries.
 update reme.job_error set is_try = false where workspace_id = %(workspace)s and job_id = %(id)s
 
+-- name: try_given_up
+with again as (
+    update procrastinate_jobs set status = 'todo', scheduled_at = now()
+    where status = 'failed' and task_name in ('reme.summarise', 'reme.catch_up')
+      and (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
+    returning id, args ->> 'workspace' as workspace_id
+)
+update reme.job_error f set is_try = false from again where f.workspace_id = again.workspace_id and f.job_id = again.id
+
 -- name: drop_job
 -- Throw a job away, and tell whether another one does its work.
 with dropped as (
