@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reme_core.engine import Engine
-from reme_core.flows import registry
+from reme_core.flows import execute, registry
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import run
@@ -51,3 +51,16 @@ def flow() -> Callable[..., Any]:
         return await run(made, made.start(request), deps_of(reme, **(with_deps or {})))
 
     return run_flow
+
+
+@pytest.fixture
+def exporter(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What has the spans of flows that have ended."""
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    exporter = memory.InMemorySpanExporter()
+    provider = sdk.TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(execute, "_tracer", provider.get_tracer("test"))
+    return exporter

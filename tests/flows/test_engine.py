@@ -10,7 +10,6 @@ import pytest
 from opentelemetry import trace
 
 from reme_core.errors import FlowError, InputError
-from reme_core.flows import execute as runner
 from reme_core.flows import registry
 from reme_core.flows.build import build
 from reme_core.flows.deps import Deps
@@ -246,14 +245,7 @@ def test_an_entry_point_registers_its_ops(monkeypatch: pytest.MonkeyPatch, tmp_p
     registry.load_ops.cache_clear()
 
 
-async def test_every_op_is_a_span_below_its_flow(monkeypatch: pytest.MonkeyPatch) -> None:
-    sdk = pytest.importorskip("opentelemetry.sdk.trace")
-    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
-    export = pytest.importorskip("opentelemetry.sdk.trace.export")
-    exporter = memory.InMemorySpanExporter()
-    provider = sdk.TracerProvider()
-    provider.add_span_processor(export.SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(runner, "_tracer", provider.get_tracer("test"))
+async def test_every_op_is_a_span_below_its_flow(exporter: Any) -> None:
     flow = build("ask >> (look | clock)", name="found")
     await run(flow, flow.start({"query": "q"}), deps())
     spans = {span.name: span for span in exporter.get_finished_spans()}

@@ -6,12 +6,16 @@ import asyncio
 import logging
 import os
 import sys
+from typing import Any
 
 import pytest
 
+from reme_core import Settings
 from reme_core.engine import Engine
+from reme_core.flows import execute
 from reme_core.types import Message
 from tests.loopback import Loopback
+from tests.summaries import turns
 
 TOLD = "my sister Ada lives in Hull"
 
@@ -126,3 +130,17 @@ async def test_the_conversations_of_one_workspace_take_no_places_from_others(
     await reme_with_chat.background.drain()  # with four places
     asked = ["elsewhere" in str(body) for body in loopback.bodies("/chat/completions")]
     assert asked.index(True) < 2
+
+
+async def test_background_work_is_no_part_of_the_trace_of_whoever_began_it(exporter: Any, settings: Settings) -> None:
+    settings.worker.after_messages = 1
+    async with Engine(settings) as reme:
+        with execute._tracer.start_as_current_span("the turn of ann"):
+            await reme.record("ann", turns("I live in Porto."))
+        await reme.record("bob", turns("I live in Lima."))
+        async with asyncio.timeout(30):
+            while {job.status for job in await reme.background.jobs()} != {"succeeded"}:
+                await asyncio.sleep(0.1)
+    jobs = [span for span in exporter.get_finished_spans() if span.name == "reme.flow summary_personal_memory"]
+    assert sorted(span.attributes["reme.workspace_id"] for span in jobs) == ["ann", "bob"]
+    assert [span.parent for span in jobs] == [None, None]
