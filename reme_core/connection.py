@@ -115,8 +115,9 @@ def _start_afresh() -> None:
     # the garbage collector would close files that the parent still uses.
     global _lock, _portals  # noqa: PLW0603 - there is one set of them in a process
     _lock = threading.Lock()
-    _of_parents.append(_portals)
+    _of_parents.append((_portals, set(_closings)))
     _portals = {}
+    _closings.clear()  # their ends never come here, and this process would wait for them when it ends
 
 
 if hasattr(os, "register_at_fork"):

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from reme_core import AsyncReMe, ReMe, Turn
+from reme_core import AsyncReMe, ReMe, Turn, connection
 from reme_core.connection import Connection, portal
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
@@ -243,6 +244,24 @@ def test_what_was_said_last_is_stored_before_it_is_closed(settings: Settings, ca
 
 async def logged(engine: Engine) -> object:
     return await engine.database.fetch("w", "select query from reme.recall_log where workspace_id = 'w'")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_child_that_is_forked_while_a_forgotten_memory_is_closed_ends(settings: Settings) -> None:
+    forgotten = ReMe(settings).open()
+    del forgotten
+    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forking beside threads
+        child = os.fork()
+    if child == 0:
+        try:
+            signal.alarm(10)
+            connection._close_all()  # as when the program ends
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
