@@ -297,6 +297,9 @@ async def test_a_time_that_only_the_model_can_place_counts_and_its_failure_is_no
     found = await reme_with_chat.execute("retrieve_personal_memory", **asked)
     (placed,) = found.metadata["time_ranges"]
     assert (placed["start"][:10], placed["end"][:10]) == ("2024-02-24", "2024-02-25")
+    loopback.chat({"first_day": "2024-02-24", "last_day": "9999-12-31"})
+    (placed,) = (await reme_with_chat.execute("retrieve_personal_memory", **asked)).metadata["time_ranges"]
+    assert (placed["start"][:10], placed["end"]) == ("2024-02-24", None)
     loopback.chat("I would rather not say.")
     found = await reme_with_chat.execute("retrieve_personal_memory", **asked)
     assert found.metadata["degraded"][0].startswith("extract_time: the model's answer holds no JSON")

@@ -125,7 +125,9 @@ async def _ask_model(query: str, now: datetime, zone: str, setting: str, chat: C
         first = date.fromisoformat(answer.first_day)
         last = date.fromisoformat(answer.last_day or answer.first_day)
         start = datetime(first.year, first.month, first.day, tzinfo=zone_of(zone))
-        end = datetime(last.year, last.month, last.day, tzinfo=zone_of(zone)) + timedelta(days=1)
+        # Models write the last of all days where no end was named.
+        is_open = last == date.max
+        end = None if is_open else datetime(last.year, last.month, last.day, tzinfo=zone_of(zone)) + timedelta(days=1)
         return [TimeRange(start=start, end=end)]
     except ValueError:
         return []  # an answer that is no date says that there is none
