@@ -131,6 +131,9 @@ def _decode(embedding: object) -> Vectors:
     try:
         if isinstance(embedding, str):
             return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float32)
-        return np.asarray(cast("list[float]", embedding), dtype=np.float32).reshape(-1)
+        vector = np.asarray(cast("list[float]", embedding), dtype=np.float32)
+        if not vector.ndim:  # null, or a number: its width would be taken for the model's
+            raise TypeError
+        return vector.reshape(-1)
     except (ValueError, TypeError, binascii.Error):
         raise ModelAnswerError("the embedding endpoint gave a vector that can't be read", raw=str(embedding)) from None
