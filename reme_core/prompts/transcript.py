@@ -128,7 +128,7 @@ def assignments(arguments: str) -> str:
     # Small models that quote JSON within their own JSON forget to escape it.
     try:
         values = json.loads(arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where it is nested a thousand deep
         return arguments
     if not isinstance(values, dict):
         return arguments

@@ -86,7 +86,7 @@ class ToolCallResult(Observed):
         if isinstance(value, str):
             try:
                 parsed = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):  # the latter where it is nested a thousand deep
                 return value
             return parsed if isinstance(parsed, dict) else value
         return {} if value is None else value

@@ -131,7 +131,7 @@ def format_arguments(arguments: Mapping[str, Any], names: Iterable[str] | None =
 def _arguments(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where it is nested a thousand deep
         return {"arguments": text}
     return value if isinstance(value, dict) else {"arguments": value}
 

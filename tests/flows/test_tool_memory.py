@@ -10,6 +10,7 @@ import pytest
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.flows.execute import Response
+from reme_core.store.tool_calls import newest_calls
 from tests.loopback import Loopback
 
 W = {"workspace_id": "w"}
@@ -72,6 +73,13 @@ async def test_a_call_with_a_number_that_does_not_fit_keeps_out_no_other(reme: E
     [problem] = stored["validation_stats"]["invalid"]
     assert problem["index"] == 1 and problem["error"].startswith(f"{next(iter(odd))}: ")
     assert (await reme.tools.statistics("w"))[0].calls == 1
+
+
+async def test_a_call_whose_input_is_nested_without_end_is_stored_as_text_and_keeps_out_no_other(reme: Engine) -> None:
+    endless = '{"a":' + "[" * 100_000
+    await reme.tools.record("w", [call(1), call(2, input=endless)])
+    newest = await newest_calls(reme.database, "w", [call(1)["tool_name"]], limit=2)
+    assert [told.input for told, _ in newest[call(1)["tool_name"]]] == [call(1)["input"], endless]
 
 
 async def test_a_call_is_stored_without_the_characters_that_postgres_cannot_store(reme: Engine) -> None:

@@ -73,7 +73,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
     try:
         arguments = json.loads(call.arguments or "{}")
         values = {name: plain_text(str(arguments[name])) for name in _TOOLS[call.name].parameters["required"]}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         return f"Error: {call.name}({call.arguments}) cannot be read: {error!r}. Give JSON with all required fields."
     if not all(value.strip() for value in values.values()):
         return "Error: a required field is empty."
