@@ -152,9 +152,10 @@ class Loopback:
         """Break the connection in the middle of the next answers."""
         self._faults.extend([_broken] * times)
 
-    def garble(self, text: str = '{"id": "x", "choices": [', *, content_type: str = "application/json") -> None:
+    def garble(self, sent: str | bytes = '{"id": "x", "choices": [', *, content_type: str = "application/json") -> None:
         """Answer the next request with this instead of a JSON document."""
-        self._faults.append(lambda _: Answer(200, text.encode("utf-8"), content_type=content_type))
+        body = sent if isinstance(sent, bytes) else sent.encode("utf-8")
+        self._faults.append(lambda _: Answer(200, body, content_type=content_type))
 
     def send_blanks(self, count: int) -> None:
         """Send blank lines before the next answer, as servers do that keep a connection alive."""

@@ -22,6 +22,7 @@ import openai
 from pydantic import SecretStr
 
 from reme_core.errors import ConfigurationError, ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
+from reme_core.given import storable
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds that connecting may take."""
@@ -96,7 +97,7 @@ class Endpoint:
     All endpoints of an event loop share its connections.
 
     Args:
-        base_url: The address before the paths, such as `https://api.openai.com/v1`.
+        base_url: The address before the paths, such as `https://api.openai.com/v1`; white space around it is left out.
         api_key: The key, which appears in no repr, log or error; white space around it is left out. Many local servers
             need none.
         timeout_seconds: How long each attempt waits for the server to send something.
@@ -104,7 +105,7 @@ class Endpoint:
         max_concurrency: How many requests are sent at the same time; further ones wait.
 
     Raises:
-        ConfigurationError: The key has a character that no HTTP header may have.
+        ConfigurationError: The key has a character that no HTTP header may have, or the address is none.
     """
 
     def __init__(
@@ -116,8 +117,12 @@ class Endpoint:
         max_retries: int = 3,
         max_concurrency: int = 16,
     ) -> None:
-        self.base_url = base_url.rstrip("/")
-        # A key that is read from a file ends with a line break.
+        # What is read from a file ends with a line break.
+        self.base_url = base_url.strip().rstrip("/")
+        try:
+            _transport.URL(self.base_url)
+        except _transport.InvalidURL as error:
+            raise ConfigurationError(f"base_url {self.base_url!r} is no address: {error}; correct it") from None
         key = (api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key).strip()
         if not (key.isascii() and key.isprintable()):
             raise ConfigurationError(
@@ -170,15 +175,16 @@ class Endpoint:
             except openai.APIError as error:
                 message = f"{model} at {self.address} failed: {self._redact(error.message)}; see the server's log"
                 raise ModelError(message) from None
-            except json.JSONDecodeError as error:
-                # The SDK does not wrap this one.
+            except (json.JSONDecodeError, UnicodeDecodeError) as error:
+                # The SDK does not wrap these.
                 message = f"{model} at {self.address} answered with broken JSON: {error}"
-                raise ModelAnswerError(message, raw=error.doc) from None
+                raw = error.doc if isinstance(error, json.JSONDecodeError) else error.object.decode(errors="replace")
+                raise ModelAnswerError(message, raw=raw) from None
 
     async def post(self, model: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Post JSON to a path that the SDK has no method for; returns the JSON object of the answer."""
         async with self.session(model) as client:
-            answer = await client.post(path, body=body, cast_to=object)
+            answer = await client.post(path, body=storable(body), cast_to=object)
         if not isinstance(answer, dict):
             raise self.not_json_error(model, answer)
         return answer

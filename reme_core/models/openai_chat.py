@@ -13,6 +13,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletio
 from pydantic import BaseModel
 
 from reme_core.errors import ModelAnswerError
+from reme_core.given import storable
 from reme_core.models.base import Answer, Completion, Conversation, RemoteModel, Tool, Usage
 from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
@@ -102,7 +103,7 @@ class OpenAIChat(RemoteModel):
             try:
                 answer = await client.chat.completions.create(
                     model=self._model,
-                    messages=cast("list[ChatCompletionMessageParam]", wire),
+                    messages=cast("list[ChatCompletionMessageParam]", storable(wire)),
                     stream=stream,
                     extra_body=sent,
                 )
@@ -165,6 +166,7 @@ class OpenAIChat(RemoteModel):
             message = answer.choices[0].message
             message.content = plain_text(message.content or "")
             "".join(call.id or "" for call in message.tool_calls or ())
+            "".join(call.function.name or "" for call in message.tool_calls or () if call.type == "function")
         except (AttributeError, IndexError, TypeError, ValueError):
             raise self._no_answer(answer) from None
         return message

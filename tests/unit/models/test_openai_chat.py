@@ -251,6 +251,26 @@ async def test_broken_json_from_the_server_raises_with_its_text(loopback: Loopba
     assert caught.value.raw == '{"choices": ['
 
 
+async def test_an_answer_that_is_no_utf8_raises_with_what_can_be_read(loopback: Loopback, chat: OpenAIChat):
+    loopback.garble(b'{"choices": "\xff"}')
+    with pytest.raises(ModelAnswerError, match="broken JSON") as caught:
+        await chat.complete(ASK)
+    assert caught.value.raw == '{"choices": "\ufffd"}'
+
+
+async def test_a_call_of_no_tool_is_no_answer(loopback: Loopback, chat: OpenAIChat):
+    loopback.chat({"tool_calls": [{"id": "call-1", "type": "function", "function": None}]})
+    with pytest.raises(ModelAnswerError, match="no answer"):
+        await chat.complete(ASK)
+
+
+async def test_half_of_a_surrogate_pair_is_replaced_in_what_is_asked(loopback: Loopback, chat: OpenAIChat):
+    loopback.chat({"facts": []})
+    await chat.complete_as([Message(content="caf\ud800"), {"role": "user", "content": "\udfff"}], Facts)
+    (asked,) = loopback.bodies("/chat/completions")
+    assert [message["content"] for message in asked["messages"]] == ["caf\ufffd", "\ufffd"]
+
+
 async def test_a_connection_that_is_reset_is_called_so(chat: OpenAIChat):
     async def reset(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
@@ -319,9 +339,9 @@ async def test_a_stream_whose_connection_breaks_raises(loopback: Loopback, watch
     assert [call.ok for call in calls] == [False]
 
 
-async def test_white_space_around_a_key_is_no_part_of_it(loopback: Loopback):
+async def test_white_space_around_a_key_and_an_address_is_no_part_of_them(loopback: Loopback):
     loopback.chat("Tea.")
-    model = OpenAIChat("chat-1", Endpoint(loopback.url, f" {KEY}\r\n"))
+    model = OpenAIChat("chat-1", Endpoint(f"{loopback.url}/\n", f" {KEY}\r\n"))
     assert (await model.complete(ASK)).text == "Tea."
     assert loopback.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     await model.aclose()
@@ -336,3 +356,9 @@ def test_a_key_that_no_header_can_hold_is_refused_without_telling_it(key: str):
 
 async def test_the_key_is_in_no_repr(chat: OpenAIChat):
     assert KEY not in repr(chat) + repr(vars(chat)) + repr(vars(chat._endpoint))
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://local\nhost/v1"])
+def test_what_is_no_address_is_refused_at_once(url: str):
+    with pytest.raises(ConfigurationError, match="is no address"):
+        Endpoint(url)

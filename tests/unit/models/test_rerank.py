@@ -24,6 +24,12 @@ async def test_a_rerank_endpoint_orders_documents(loopback: Loopback):
     assert [(call.provider, call.purpose, call.prompt_tokens) for call in calls] == [("cohere", "rerank", 7)]
 
 
+async def test_half_of_a_surrogate_pair_is_replaced_in_what_is_ranked(loopback: Loopback):
+    ranked = await HttpReranker("rerank-1", Endpoint(loopback.url)).rank("tea \ud800", ["tea", "\ud800"])
+    assert [index for index, _ in ranked] == [0, 1]
+    assert loopback.bodies("/v1/rerank")[0]["query"] == "tea \ufffd"
+
+
 @pytest.mark.parametrize(
     "results",
     [
