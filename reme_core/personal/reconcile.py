@@ -13,12 +13,11 @@ from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, Erase, forgotten_note
-from reme_core.text.commands import Command
+from reme_core.text.commands import Command, validity_of_wishes
 from reme_core.text.forgetting import erases, names_topic
 from reme_core.text.ids import stable_id
 from reme_core.text.likeness import says_the_same
 from reme_core.text.timex import resolve_bound, validity, with_dates
-from reme_core.text.wish_times import validity_of_wish
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
 
 _KINDS: Final = {"profile": Kind.PROFILE, "instruction": Kind.INSTRUCTION}
@@ -198,7 +197,7 @@ class Reconciliation:
         """When it holds: by the bounds that the model names, else by those of its own words."""
         since, until = self._bounds(item)
         if since is None and until is None:
-            holds_for = validity_of_wish if _KINDS.get(item.operation.kind) == Kind.INSTRUCTION else validity
+            holds_for = validity_of_wishes if _KINDS.get(item.operation.kind) == Kind.INSTRUCTION else validity
             return holds_for(item.statement, _time_said(item.evidence), self.timezone)
         start = since.start if since else None
         end = until.end if until else since.end if since and item.operation.kind == "event" else None

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 from typing import Final, Literal
 
 from reme_core.text.forgetting import POLITE, ends_in_memory, erases, parts_by_wish, topic_to_forget
 from reme_core.text.regex import regex
 from reme_core.text.voice import own_sentences
+from reme_core.text.wish_times import validity_of_wish
 from reme_core.text.wishes import is_standing_wish
+from reme_core.types import TimeRange
 
 Action = Literal["remember", "instruct", "forget", "erase"]
 
@@ -62,6 +65,15 @@ def wishes_in(text: str) -> list[str]:
     parts = chain.from_iterable(parts_by_wish(sentence) for sentence in own_sentences(text))
     found = [(part, command_of(part)) for part in parts]
     return [part for part, command in found if command and command.action in ("instruct", "remember")]
+
+
+def validity_of_wishes(text: str, sent_at: datetime, timezone: str) -> TimeRange:
+    """The time for which the wishes of a text hold; open where they hold at different times.
+
+    In "From now on answer in French. Until Friday call me Bo." the one wish does not end with the other.
+    """
+    held = [validity_of_wish(wish, sent_at, timezone) for wish in wishes_in(text) or [text]]
+    return held[0] if all(one == held[0] for one in held) else TimeRange()
 
 
 _REMEMBER: Final = regex(

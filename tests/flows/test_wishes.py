@@ -60,6 +60,12 @@ async def test_a_wish_stands_until_it_ends(reme: Engine, said: str) -> None:
         ("from 2024-05-10 please answer in French", ("2024-05-10", "2025-01-01")),
         ("From Friday until Sunday, please answer in French", ("2024-05-10", "2024-05-12")),
         ("从5月10日到12日用法语回答我", ("2024-05-10", "2024-05-12")),
+        ("From now on answer in French. Until Friday call me Bo.", ("2024-05-08", "2025-01-01")),
+        ("Until Friday answer in French. Until Friday call me Bo.", ("2024-05-08", "2024-05-10")),
+        (
+            f"From now on answer in French. {'I had a look at it. ' * 15}Until Friday call me Bo.",
+            ("2024-05-08", "2025-01-01"),
+        ),
     ],
 )
 async def test_a_note_has_a_wish_on_the_days_that_it_names(reme: Engine, said: str, days: tuple[str, str]) -> None:
