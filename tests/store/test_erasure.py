@@ -288,6 +288,17 @@ async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(w
     assert await traces(words.database, *RARE) == {}
 
 
+async def test_a_memory_that_quoted_what_is_erased_keeps_its_history_without_it(words: Engine) -> None:
+    fond = Memory(content="Tom is fond of animals", metadata={"because": KNOWN})
+    dog, fond = await words.memories.add("w", [Memory(content=KNOWN), fond])
+    await words.memories.update("w", fond.memory_id, content="Tom loves animals", reason=f"since {KNOWN}")
+    await words.memories.delete("w", dog.memory_id, erase=True)
+    assert await traces(words.database, *RARE) == {}
+    told = await words.memories.history("w", fond.memory_id)
+    assert [(entry.after or {})["content"] for entry in told] == ["Tom is fond of animals", "Tom loves animals"]
+    assert [m.content for m in await words.memories.as_of("w", present())] == ["Tom loves animals"]
+
+
 async def test_what_was_decided_on_what_is_erased_by_now_is_refused(words: Engine) -> None:
     (dog, _) = await words.memories.add("w", [KNOWN, "It rains."])
     version = await words.memories.version("w")

@@ -73,11 +73,13 @@ where m.workspace_id = %(workspace)s and m.role = 'user' and not m.message_id = 
 delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(affected)s)
 
 -- name: drop_history
--- Without `concat`, which Citus does not take beside columns.
+-- And what other memories were, when they said the same. What only quotes it in another field is swept below. Without `concat`,
+-- which Citus does not take beside columns.
 delete from reme.memory_history h
 where h.workspace_id = %(workspace)s
   and (h.memory_id = any(%(affected)s)
-       or lower(translate(coalesce(h.before::text, '') || coalesce(h.after::text, '') || h.reason, '\', '')) like ${marks})
+       or lower(translate(coalesce(h.before ->> 'content', '') || E'\n' || coalesce(h.after ->> 'content', ''), '\', ''))
+          like ${marks})
 
 -- name: drop_recalls
 -- The query that found it is likely to name it.
@@ -133,7 +135,7 @@ where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not 
   and (c.relname, a.attname) not in (
       -- These have an index or a history and were handled before.
       ('memory', 'content'), ('memory', 'when_to_use'), ('memory', 'subject'), ('memory', 'keywords'),
-      ('message', 'content'), ('message', 'author'), ('memory_history', 'before'), ('memory_history', 'after'))
+      ('message', 'content'), ('message', 'author'))
   and c.relname not in ('embedding', 'posting', 'corpus_statistic')
 order by 1, 2
 
