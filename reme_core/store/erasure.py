@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from psycopg import AsyncConnection, sql
+from psycopg.types.json import Jsonb
 
 from reme_core.errors import NotFoundError
 from reme_core.postgres.database import Database
-from reme_core.store import change
+from reme_core.store import change, rows
 from reme_core.store.change import Erase
 from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
@@ -38,6 +39,7 @@ _SQL = load(
     "erasure.sql",
     whole="(select lower(wording) from unnest(%(whole)s::text[]) as given (wording))",
     marks="any(array(select lower(mark) from unnest(%(marks)s::text[]) as given (mark)))",
+    columns=rows.SELECTED,
     of_scope=" and ".join(f"%({name})s::text in ('', m.{name})" for name in SCOPES),
 )
 
@@ -223,6 +225,7 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     values = {"workspace": workspace, "affected": list(plan.memories), "messages": blank, **as_values(swept)}
     for statement in ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_quotes"):
         await conn.execute(_SQL[statement], values)
+    await _cut_memories(conn, workspace, values, remover_of(swept))
     if plan.by_session is None:
         await conn.execute(_SQL["drop_queries"], values | as_values(words))
         await _forget_in_artifacts(conn, workspace, {None: words})
@@ -234,6 +237,32 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
     # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased now.
     ((moment,),) = await (await conn.execute(_SQL["moment"])).fetchall()
     await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
+
+
+async def _cut_memories(conn: AsyncConnection[Any], workspace: str, values: Mapping[str, Any], cut: Cut) -> None:
+    """Remove wordings from the situations, subjects and keywords of other memories, and index these by the rest.
+
+    Their vectors stay, which nobody here can make anew.
+    """
+    found = await (await conn.execute(_SQL["memories_quoting"], values)).fetchall()
+    if not found:
+        return
+    before = {number: rows.to_memory(workspace, row) for number, *row in found}
+    after = {number: _without_words(memory, cut) for number, memory in before.items()}
+    cut_rows = Jsonb([rows.from_memory(memory) for memory in after.values()])
+    await conn.execute(_SQL["cut_memories"], {"workspace": workspace, "rows": cut_rows})
+    await postings.remove(conn, workspace, before)
+    state = await writer.begin(conn, workspace, "memory", count=0)
+    documents = [postings.Document(number, change.weigh(memory)) for number, memory in after.items()]
+    added, removed = [document.counts for document in documents], [change.weigh(memory) for memory in before.values()]
+    await postings.write(conn, workspace, "memory", documents, state.mean_length, added=added, removed=removed)
+
+
+def _without_words(memory: Memory, cut: Cut) -> Memory:
+    keywords = list(filter(None, map(cut, memory.keywords)))
+    return memory.model_copy(
+        update={"when_to_use": cut(memory.when_to_use), "subject": cut(memory.subject), "keywords": keywords}
+    )
 
 
 async def _forget_in_artifacts(conn: AsyncConnection[Any], workspace: str, said: Mapping[Any, Collection[str]]) -> None:

@@ -299,6 +299,24 @@ async def test_a_memory_that_quoted_what_is_erased_keeps_its_history_without_it(
     assert [m.content for m in await words.memories.as_of("w", present())] == ["Tom loves animals"]
 
 
+async def test_no_situation_subject_or_keyword_of_another_memory_keeps_what_is_erased(words: Engine) -> None:
+    others = [
+        Memory(kind=Kind.TASK, content="Buy more", when_to_use=f"When asked whether {KNOWN}"),
+        Memory(content="He has a pet", keywords=["pet", KNOWN]),
+        Memory(content="It is a pet", subject=KNOWN),
+    ]
+    dog, *_ = await words.memories.add("w", [Memory(content=KNOWN), *others])
+    await words.memories.delete("w", dog.memory_id, erase=True)
+    assert await traces(words.database, *RARE) == {}
+    left = {m.content: (m.when_to_use, m.keywords, m.subject) for m in await words.memories.list("w")}
+    assert left == {
+        "Buy more": ("When asked whether ", [], ""),
+        "He has a pet": ("", ["pet"], ""),
+        "It is a pet": ("", [], ""),
+    }
+    assert await consistent(words.database, "w")
+
+
 async def test_what_was_decided_on_what_is_erased_by_now_is_refused(words: Engine) -> None:
     (dog, _) = await words.memories.add("w", [KNOWN, "It rains."])
     version = await words.memories.version("w")

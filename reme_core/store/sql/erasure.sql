@@ -32,6 +32,18 @@ where m.workspace_id = %(workspace)s and not m.memory_id = any(%(affected)s)
   and (lower(m.content) in ${whole} or lower(translate(m.content, '\', '')) like ${marks})
   and (%(subject)s::text is null or (m.subject in (%(subject)s, '') and ${of_scope}))
 
+-- name: memories_quoting
+-- Other memories that have it beside their content.
+select m.document_id, ${columns}
+from reme.memory m
+where m.workspace_id = %(workspace)s and not m.memory_id = any(%(affected)s)
+  and lower(translate(m.when_to_use || E'\n' || m.subject || E'\n' || array_to_string(m.keywords, E'\n'), '\', '')) like ${marks}
+
+-- name: cut_memories
+update reme.memory m set when_to_use = n.when_to_use, subject = n.subject, keywords = n.keywords
+from jsonb_populate_recordset(null::reme.memory, %(rows)s) as n
+where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
+
 -- name: evidence
 select distinct m.message_id, m.content
 from reme.memory_source s
