@@ -36,10 +36,12 @@ class OperationState(SummaryState):
     include_expired: bool = False
 
 
-@op(uses={"session_id"}, writes={"report"})
+@op(uses={"session_id", *SCOPES}, writes={"report"})
 async def read_waiting(state: OperationState, deps: Deps, *, limit: int = 500) -> None:
     """Give the messages that were recorded and that no memory was made of yet, oldest first."""
-    found = await unsummarised_messages(deps.database, state.workspace_id, session_id=state.session_id, limit=limit)
+    found = await unsummarised_messages(
+        deps.database, state.workspace_id, session_id=state.session_id, limit=limit, **state.scope
+    )
     state.report["messages"] = [message.model_dump(mode="json") for message in found]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from psycopg import AsyncConnection
@@ -29,7 +29,7 @@ from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
 from reme_core.text.redact import redact
 from reme_core.text.terms import language_of
-from reme_core.types import SCOPES, Message
+from reme_core.types import SCOPES, Message, Scope
 
 # How much the terms of a neighbour count, by its offset in the session: -1 is the message before, 1 the one after.
 # Chosen by `benchmarks.retrieval` on LoCoMo, where somewhat larger or smaller weights find as much.
@@ -356,10 +356,12 @@ async def unsummarised_messages(
     ids: Sequence[str] | None = None,
     session_id: str | None = None,
     limit: int = 500,
+    **scope: Unpack[Scope],
 ) -> list[Message]:
-    """Messages that were not summarised yet, oldest first: of `ids`, of a session, or of the workspace."""
-    values = {"workspace": workspace, "ids": list(ids) if ids is not None else None, "session": session_id}
-    found = await database.fetch(workspace, _SQL["unsummarised"], values | {"limit": limit})
+    """Messages that were not summarised yet, oldest first: of `ids`, of a session, of a scope, or of the workspace."""
+    values: dict[str, Any] = dict.fromkeys(SCOPES) | {**scope, "workspace": workspace, "session": session_id}
+    values |= {"ids": list(ids) if ids is not None else None, "limit": limit}
+    found = await database.fetch(workspace, _SQL["unsummarised"], values)
     return [rows.to_message(row) for row in found]
 
 

@@ -46,7 +46,7 @@ async def test_deleting_by_id_needs_a_memory_of_the_same_workspace(reme: Engine)
 async def test_messages_wait_until_they_are_consolidated(reme: Engine) -> None:
     said = [
         Message(content="I live in Berlin with my sister Ada.", session_id="s"),
-        Message(content="How are you?", session_id="t"),
+        Message(content="How are you?", session_id="t", user_id="ann"),
     ]
     await reme.record("w", said)
     waiting = await reme.execute("read_message", workspace_id="w")
@@ -56,6 +56,9 @@ async def test_messages_wait_until_they_are_consolidated(reme: Engine) -> None:
     ]
     only = await reme.execute("read_message", workspace_id="w", session_id="t")
     assert [m["content"] for m in only.metadata["messages"]] == ["How are you?"]
+    anns = await reme.execute("read_message", workspace_id="w", user_id="ann")
+    assert anns.metadata == only.metadata  # of the one person alone
+    assert (await reme.execute("read_message", workspace_id="w", user_id="bob")).metadata["messages"] == []
     await reme.execute("consolidate", workspace_id="w")
     assert (await reme.execute("read_message", workspace_id="w")).metadata["messages"] == []
     assert any("Berlin" in text for text in await contents(reme))

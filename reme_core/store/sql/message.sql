@@ -123,6 +123,9 @@ from reme.message m
 where workspace_id = %(workspace)s and summarised_at is null
   and (%(ids)s::text[] is null or message_id = any(%(ids)s))
   and (%(session)s::text is null or session_id = %(session)s)
+  and (%(user_id)s::text is null or user_id = %(user_id)s)
+  and (%(agent_id)s::text is null or agent_id = %(agent_id)s)
+  and (%(run_id)s::text is null or run_id = %(run_id)s)
 order by document_id
 limit %(limit)s
 
