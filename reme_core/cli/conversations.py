@@ -29,7 +29,11 @@ app = Commands()
 def record(
     session: Session,
     text: Annotated[
-        list[str], typer.Argument(help="What was said; - reads a conversation as JSON from the standard input.")
+        list[str],
+        typer.Argument(
+            help='What was said, word for word. - reads the standard input: a list of {"role": …, "content": …} '
+            "in JSON, as chat APIs take it."
+        ),
     ],
     workspace: Workspace,
     role: Annotated[str, typer.Option(help="Who said it: user, assistant, system or tool.")] = "user",
@@ -38,7 +42,7 @@ def record(
     agent_id: AgentId = None,
     run_id: RunId = None,
 ) -> None:
-    """Store what was said, durably. JSON is a list of {"role": …, "content": …}, as chat APIs take it."""
+    """Store what was said, durably."""
     if any(not content.strip() for content in text):
         raise InputError("a text is empty; give what was said")
     said = _read_conversation() if text == ["-"] else [{"role": role, "content": content} for content in text]

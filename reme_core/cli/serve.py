@@ -76,7 +76,9 @@ def create_key(
     workspace: Annotated[
         list[str], typer.Option("--workspace", "-w", help="A workspace that it opens; default: all. Repeatable.")
     ] = [],  # noqa: B006 - typer copies it
-    expires: Annotated[datetime | None, typer.Option(help="When it stops working; UTC unless it has a zone.")] = None,
+    expires: Annotated[
+        datetime | None, typer.Option(help="When it stops working, such as 2099-01-01; UTC unless it has a zone.")
+    ] = None,
 ) -> None:
     """Make a key and show it once; it cannot be shown again. From then on the services ask for a key."""
     until = expires if expires is None or expires.tzinfo else expires.replace(tzinfo=UTC)

@@ -36,6 +36,7 @@ PlainText = Annotated[str, Field(pattern=WITHOUT_NUL)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]
 WritableKind = Literal["observation", "insight", "custom", "instruction", "profile", "task", "rule", "mistake", "tool"]
+_AnyKind = WritableKind | Literal["personal", "conversation"]
 _OF_USER: Final = "Only what belongs to this person; if empty, only what belongs to no person."
 _OF_AGENT: Final = "Only what belongs to this agent; if empty, only what belongs to no agent."
 _OF_RUN: Final = "Only what belongs to this run; if empty, only what belongs to no run."
@@ -121,9 +122,8 @@ class RecallIn(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     query: Content
-    kind: list[WritableKind | Literal["personal", "conversation"]] | Literal["conversation"] = Field(
-        default_factory=list,
-        description="Kinds, or families of them (`personal`, `task`, `tool`); `conversation` looks at raw messages.",
+    kind: list[_AnyKind] | _AnyKind = Field(
+        [], description="Kinds, or families of them (`personal`, `task`, `tool`), or one; `conversation`: raw messages."
     )
     limit: TopK = 10
     min_relevance: Annotated[

@@ -79,7 +79,7 @@ async def get_profile(
     """
     # A memory that is closed today may have been true then.
     status = Status.ACTIVE if held_at is None else None
-    filters = Filters(subject=subject, status=status, as_of=as_of, held_at=held_at, **scope)
+    filters = Filters.of(subject=subject, status=status, as_of=as_of, held_at=held_at, **scope)
     standing = await standing_memories(database, workspace, filters, now=now)
     return Profile(
         tuple(m for m in standing if m.kind == Kind.INSTRUCTION), tuple(m for m in standing if m.kind == Kind.PROFILE)

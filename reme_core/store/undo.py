@@ -55,7 +55,7 @@ def earlier_state(entries: Sequence[HistoryEntry], number: int | None) -> State:
                 raise InputError(f"change {number} removed it; name the change whose outcome is to be restored")
             return entry.after
     known = ", ".join(str(entry.number) for entry in entries)
-    raise NotFoundError(f"no change of it has the number {number}; there are {known}")
+    raise NotFoundError(f"no change of it has the number {number}; their numbers are {known}")
 
 
 def _without_counts(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from reme_core.engine import Engine
+from reme_core.errors import InputError
 from reme_core.types import Kind, Memory
 from tests.flows.personal_turns import everything, summarise, turn
 
@@ -21,6 +22,8 @@ async def test_instructions_come_with_every_note_before_all_else(reme: Engine) -
     assert note.index("short bullets") < note.index("Leipzig") if "Leipzig" in note else "short bullets" in note
     assert "老王" in note
     assert [m.kind for m in (await reme.get_profile("w")).memories] == [Kind.INSTRUCTION, Kind.INSTRUCTION]
+    with pytest.raises(InputError, match="there is no filter 'userid'"):
+        await reme.get_profile("w", userid="ann")  # type: ignore[call-arg]
     small = await reme.retrieve("w", "tea", token_budget=60)
     assert 0 < len(small.answer) <= len(note)
 

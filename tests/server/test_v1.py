@@ -149,6 +149,9 @@ async def test_recall_says_why_and_keeps_to_the_kinds(client: Client) -> None:
     memories = [{"content": "Rex is a dog."}, {"content": "Refund with the API.", "kind": "task"}]
     await ok(client, "POST", "memories", 201, json={"memories": memories})
     found = await ok(client, "POST", "recall", json={"query": "Who is Rex?", "kind": ["personal"], "limit": 5})
+    assert (await ok(client, "POST", "recall", json={"query": "Rex", "kind": "custom"}))["hits"][0]["rank"] == 1
+    wrong = await client.post("/v1/workspaces/w/recall", json={"query": "Rex", "kind": "persnal"})
+    assert wrong.status_code == 422 and "'personal' or 'conversation'" in wrong.json()["message"]
     (hit,) = found["hits"]
     assert hit["memory"]["content"] == "Rex is a dog."
     assert hit["parts"]["final"] > 0
