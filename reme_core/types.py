@@ -137,12 +137,23 @@ class Scope(TypedDict, total=False):
 SCOPES: Final = ("user_id", "agent_id", "run_id")
 
 
+def refuse_mistyped_scope(value: Any) -> Any:
+    """Give it back if it has no `userid` or the like, which would be ignored and let it belong to nobody."""
+    for name in value.keys() - SCOPES if isinstance(value, dict) else ():
+        letters = str(name).replace("-", "").replace("_", "").lower()
+        if meant := next((scope for scope in SCOPES if letters == scope.replace("_", "")), ""):
+            raise ValueError(f"there is no field '{name}'; did you mean '{meant}'?")
+    return value
+
+
 class Scoped(Given):
     """What may belong to a person, an agent or a run; a name is empty if it belongs to none in particular."""
 
     user_id: str = ""
     agent_id: str = ""
     run_id: str = ""
+
+    _refuse_mistyped = model_validator(mode="before")(refuse_mistyped_scope)
 
     @property
     def scope(self) -> Scope:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -27,6 +27,7 @@ from reme_core.types import (
     Scope,
     Status,
     TimeRange,
+    refuse_mistyped_scope,
     scope_of_given,
 )
 
@@ -152,16 +153,7 @@ class RecallIn(BaseModel):
 class SaidIn(MessageIn):
     """A message to record. Fields that chat APIs add to their messages are ignored."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_mistyped_scope(cls, value: Any) -> Any:
-        # Ignored, it would let the message belong to nobody.
-        for name in value if isinstance(value, dict) else ():
-            letters = str(name).replace("-", "").replace("_", "").lower()
-            for meant in SCOPES:
-                if name != meant and letters == meant.replace("_", ""):
-                    raise ValueError(f"there is no field '{name}'; did you mean '{meant}'?")
-        return value
+    _refuse_mistyped = model_validator(mode="before")(refuse_mistyped_scope)
 
 
 class RecordIn(_ToStore):

@@ -50,6 +50,14 @@ def test_a_kind_that_does_not_exist_is_named_with_each_of_those_that_do(unknown:
     assert known == ["personal", *Kind]
 
 
+@pytest.mark.parametrize("name", ["userid", "userId", "agent-id"])
+@pytest.mark.parametrize("kind", [Message, Memory])
+def test_whose_it_is_cannot_be_mistyped(kind: Callable[..., object], name: str) -> None:
+    with pytest.raises(InputError, match=f"there is no field '{name}'; did you mean '(user|agent)_id'"):
+        kind(content="x", **{name: "ann"})
+    kind(content="x", refusal=None, annotations=[])  # what chat APIs add is no mistake
+
+
 def test_a_kind_that_is_named_twice_is_one() -> None:
     # Messages named twice were read as messages and something else, which was all memories.
     [messages] = Filters.of(kind=["conversation", "conversation"]).apart
