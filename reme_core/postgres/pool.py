@@ -37,9 +37,9 @@ class _OnceInAWhile(logging.Filter):
             return not isinstance(record.args, tuple) or not isinstance(record.args[0], Connection)
         if _NAME not in (record.args or ()) or not record.msg.startswith(("error connecting", "reconnection attempt")):
             return True
-        if record.created - self._said_at < _SILENT_SECONDS:
+        if time.monotonic() - self._said_at < _SILENT_SECONDS:  # a clock that is set back would silence it for long
             return False
-        self._said_at = record.created
+        self._said_at = time.monotonic()
         return True
 
 
