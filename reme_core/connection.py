@@ -33,7 +33,7 @@ _lock = threading.Lock()
 _portals: dict[str, Portal] = {}
 _of_parents: list[Any] = []  # loops and engines of the parent process, which a forked child must not clean up
 _open_ones: set[weakref.finalize[..., Any]] = set()  # finalizers of open engines, called when the program ends
-_closings: set[Future[None]] = set()  # closings under way, of connections that were garbage collected
+_closings: set[Future[None]] = set()  # closings under way, for which the end of the program waits
 
 
 class Portal:
@@ -138,6 +138,7 @@ class Connection:
         self._given: Portal | None = None
         self._portal: Portal | None = None
         self._opening: asyncio.Task[Engine] | None = None
+        self._closing: Future[None] | None = None
         self.is_closed = False
         self.unfinished: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._finalizer: weakref.finalize[..., Any] | None = None
@@ -178,7 +179,10 @@ class Connection:
         await self.portal.run(self.engine())
 
     async def close(self) -> None:
-        """Close the engine, if it is open; afterwards every use but `open` is an error. Closing twice is fine."""
+        """Close the engine, if it is open; afterwards every use but `open` is an error. Closing twice is fine.
+
+        Who is cancelled here no longer waits; the engine is closed all the same.
+        """
         await self.portal.run(self._end())
 
     async def _do(self, work: Work[R]) -> R:
@@ -199,7 +203,7 @@ class Connection:
             if self._opening is not None:
                 # Kept, since cleaning up would close the connections of the parent, which still uses them.
                 _of_parents.append((self._opening, self._finalizer))
-            self._portal, self._opening = self.portal, None
+            self._portal, self._opening, self._closing = self.portal, None, None
         # All callers wait for one task that opens the engine. If it failed, the next use tries again.
         if self._opening is None or (self._opening.done() and _has_failed(self._opening)):
             self._opening = asyncio.create_task(self._make(self.settings).open())
@@ -211,15 +215,29 @@ class Connection:
         return await asyncio.shield(self._opening)
 
     async def _end(self) -> None:
+        is_own = self._portal is self.portal  # not so in a forked child, where the engine is the parent's
+        if not is_own or self._opening is None:
+            self._let_go()
+        elif self._closing is None or self._closing.done():
+            self._closing = _begin_to_close(self.portal, self._finish())
+        if is_own and self._closing is not None:
+            # Who waits may be cancelled, by a time limit perhaps. The engine is closed all the same, and the next one
+            # who closes it waits for that.
+            await asyncio.shield(asyncio.wrap_future(self._closing))
+
+    async def _finish(self) -> None:
         await _end_of(self.unfinished)
+        if (opening := self._let_go()) is not None:
+            await _close(opening)
+
+    def _let_go(self) -> asyncio.Task[Engine] | None:
         self.is_closed = True
         # It is closed here, so nothing is left to do when the object is collected or the program ends.
         if self._finalizer is not None:
             self._finalizer.detach()
             _open_ones.discard(self._finalizer)
         opening, self._opening = self._opening, None
-        if opening is not None and self._portal is self.portal:
-            await _close(opening)
+        return opening
 
 
 def _has_failed(opening: asyncio.Task[Engine]) -> bool:
@@ -244,15 +262,21 @@ async def _end_and_close(opening: asyncio.Task[Engine], unfinished: weakref.Weak
     await _close(opening)
 
 
+def _begin_to_close(owner: Portal, work: Coroutine[Any, Any, None]) -> Future[None]:
+    closing = owner.submit(work)
+    if owner is _portals.get("reme"):  # a loop of the application may end before, and the program would wait for ever
+        _closings.add(closing)
+        closing.add_done_callback(_closings.discard)
+    return closing
+
+
 def _close_forgotten(
     owner: Portal, opening: asyncio.Task[Engine], unfinished: weakref.WeakSet[asyncio.Task[Any]]
 ) -> None:
     """Close the engine of a connection that was garbage collected, or is open when the program ends."""
     if owner is portal():  # not so in a forked child, where the engine is the parent's
         # Nobody waits here: the garbage collector may run in any thread, even in that of the loop itself.
-        closing = owner.submit(_end_and_close(opening, unfinished))
-        _closings.add(closing)
-        closing.add_done_callback(_closings.discard)
+        _begin_to_close(owner, _end_and_close(opening, unfinished))
 
 
 def _close_all() -> None:

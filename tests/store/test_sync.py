@@ -246,6 +246,29 @@ async def logged(engine: Engine) -> object:
     return await engine.database.fetch("w", "select query from reme.recall_log where workspace_id = 'w'")
 
 
+async def test_a_close_that_is_given_up_goes_on_and_the_next_one_waits_for_it(settings: Settings) -> None:
+    settings.worker.after_messages, settings.worker.stop_seconds = 1, 1
+    reme = await AsyncReMe(settings).open()
+    engine = await reme.connection.portal.run(reme.connection.engine())
+    under_way = threading.Event()
+
+    async def hang(workspace: str, session_id: str | None) -> dict[str, int]:
+        under_way.set()
+        await asyncio.sleep(600)
+        return {}
+
+    engine.background._summarise = hang
+    await reme.record("w", {"role": "user", "content": "hello"})
+    assert await asyncio.to_thread(under_way.wait, 30)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reme.aclose(), 0.2)
+    assert not engine.background.task.done()
+    await reme.aclose()
+    assert engine.background.task.done()
+    with pytest.raises(ReMeError, match="has been closed"):
+        await reme.recall("w", "hello")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_child_that_is_forked_while_a_forgotten_memory_is_closed_ends(settings: Settings) -> None:
     forgotten = ReMe(settings).open()
