@@ -140,16 +140,22 @@ select message_id from reme.message
 where workspace_id = %(workspace)s and message_id = any(%(ids)s) and role = 'user' and author not in ('', %(author)s)
 
 -- name: in_context
--- Some messages, each behind what was said last before it; but not what somebody asked to forget.
+-- Some messages, each behind what was said last before it; but not what somebody asked to forget. The limit, which changes
+-- nothing, and the two bounds as plain columns have the index read between these, also behind row-level security.
 select ${columns}
 from (
-    select session_id, position, lag(position) over (partition by session_id order by position) as before
+    select session_id, position,
+           greatest(position - %(window)s, lag(position) over (partition by session_id order by position) + 1) as first
     from reme.message
     where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 ) asked
-join reme.message m
-    on m.workspace_id = %(workspace)s and m.session_id = asked.session_id
-   and m.position between greatest(asked.position - %(window)s, asked.before + 1) and asked.position
+cross join lateral (
+    select m.* from reme.message m
+    where m.workspace_id = %(workspace)s and m.session_id = asked.session_id
+      and m.position between asked.first and asked.position
+    order by m.position
+    limit %(window)s + 1
+) m
 where m.position = asked.position or not exists (
     select from reme.memory f
     where f.workspace_id = %(workspace)s and f.status <> 'active' and f.metadata ? 'forgotten'
