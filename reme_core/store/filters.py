@@ -89,6 +89,9 @@ class Filters:
     without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        for name in ("kinds", "ids", "without"):
+            if isinstance(getattr(self, name), str):  # read letter by letter, it would let nothing through, or all
+                raise InputError(f"{name} is a list of texts, not {getattr(self, name)!r:.60}")
         # No kinds are the same filter as a list and as a tuple: whoever lists all memories is to get them by an index.
         object.__setattr__(self, "kinds", tuple(self.kinds))
 

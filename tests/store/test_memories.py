@@ -96,6 +96,12 @@ async def test_two_that_add_the_same_at_once_make_one_memory(words: Engine) -> N
     assert [m.seen_count for m in await words.memories.list("w")] == [8]
 
 
+@pytest.mark.parametrize("name", ["kinds", "ids", "without"])
+def test_a_text_in_place_of_several_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is a list of texts, not 'm1'"):
+        Filters(**{name: "m1"})  # type: ignore[arg-type]
+
+
 async def test_ids_filters_limits_and_queries_of_another_type_are_named(words: Engine) -> None:
     for work in (
         words.memories.get("w", 5),  # type: ignore[arg-type]
