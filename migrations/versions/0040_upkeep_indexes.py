@@ -2,13 +2,13 @@
 
 from reme_core.postgres.migrate import run_sql
 
-revision = "0050"
+revision = "0040"
 down_revision = "0039"
 
 
 def upgrade() -> None:
-    run_sql("0050_upkeep_indexes.up.sql")
+    run_sql("0040_upkeep_indexes.up.sql")
 
 
 def downgrade() -> None:
-    run_sql("0050_upkeep_indexes.down.sql")
+    run_sql("0040_upkeep_indexes.down.sql")
