@@ -46,7 +46,7 @@ _MOST = 100_000  # jobs that are looked at when one workspace is summarised
 _MOST_FAILURES = 1_000  # of which the kind is kept
 LEARN_SECONDS = 900.0  # after which a process that made the lessons of an episode must have ended before it was done
 _FORGET_SECONDS = 3600.0  # between two deletions of what is kept for a limited time
-_MOST_FORGOTTEN = 10_000  # rows of a kind that are deleted at once: 100,000 logged recalls took a minute
+_MOST_FORGOTTEN = 10_000  # rows of a kind that are deleted at once, about: 100,000 logged recalls took a minute
 
 
 class Background:
@@ -298,7 +298,7 @@ class Background:
         ):
             if days:
                 gone = await self._database.execute_anywhere(_SQL[statement], {"days": days, "most": _MOST_FORGOTTEN})
-                if len(gone) == _MOST_FORGOTTEN:
+                if len(gone) >= _MOST_FORGOTTEN:
                     self._forgot_at = float("-inf")  # the rest goes at the next times
 
     async def catch_up(self) -> None:

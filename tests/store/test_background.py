@@ -213,6 +213,22 @@ async def test_a_memory_is_found_as_it_read_since_the_time_for_which_its_history
         await reme.memories.history("w", removed.memory_id)
 
 
+async def test_no_words_of_a_removed_memory_are_left_where_its_removal_goes_in_an_earlier_part(
+    reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.jobs.queue._MOST_FORGOTTEN", 2)
+    reme.settings.retention.history_days = 30
+    added = await reme.memories.add("w", ["She lives in Riga.", "She lives on Mars.", "She lives in Oslo."])
+    for memory in added:
+        await reme.database.execute_anywhere("delete from reme.memory where memory_id = %s", [memory.memory_id])
+    for operation in ("delete", "insert"):  # their places in the table are in this order now
+        age = "update reme.memory_history set changed_at = now() - interval '40 days' where operation = %s"
+        await reme.database.execute_anywhere(age, [operation])
+    for _ in range(4):
+        await reme.background._keep_up()
+    assert await reme.database.execute_anywhere("select after ->> 'content' from reme.memory_history") == []
+
+
 async def test_a_workspace_is_reflected_upon_by_its_own_schedule(reme: Engine) -> None:
     for workspace in ("often", "never", "usual"):
         await reme.memories.add(workspace, "The user likes tea.")

@@ -105,7 +105,7 @@ update reme.workspace set settings = settings || jsonb_build_object('reflected_a
 where workspace_id = %(workspace)s
 
 -- name: forget_jobs
--- This and what follows delete so many at a time that each ends within seconds, and return a row for each.
+-- This and what follows delete about so many at a time that each ends within seconds, and return a row for each.
 delete from procrastinate_jobs
 where id in (
     select e.job_id from procrastinate_events e
@@ -146,8 +146,9 @@ returning 1
 
 -- name: forget_history
 -- The last change before that time stays: it tells how the memory read from then on. Of a memory that it removed, nothing.
+-- What was before goes with what is deleted: with nothing after it, it would be the last change, and stay for ever.
 delete from reme.memory_history gone using (
-    select h.workspace_id, h.history_id from reme.memory_history h
+    select h.workspace_id, h.memory_id, h.history_id from reme.memory_history h
     where h.changed_at < now() - make_interval(secs => %(days)s * 86400)
       and (h.after is null or exists (
           select from reme.memory_history later
@@ -155,7 +156,7 @@ delete from reme.memory_history gone using (
             and later.changed_at < now() - make_interval(secs => %(days)s * 86400)))
     limit %(most)s
 ) old
-where gone.workspace_id = old.workspace_id and gone.history_id = old.history_id
+where gone.workspace_id = old.workspace_id and gone.memory_id = old.memory_id and gone.history_id <= old.history_id
 returning 1
 
 -- name: forget_artifacts
