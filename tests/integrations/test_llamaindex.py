@@ -149,6 +149,18 @@ async def test_all_runs_in_a_context_use_the_memory_that_the_first_was_given(rem
         await other.aclose()
 
 
+async def test_two_memories_in_one_context_stay_apart_where_their_conversations_have_one_name(reme: AsyncReMe) -> None:
+    agent = FunctionAgent(llm=ScriptedLLM(ScriptedModel()))
+    ctx: Any = Context(agent)
+    ann, bob = (ReMeMemory(client=reme, workspace_id=name, session_id="chat") for name in ("ann", "bob"))
+    await agent.run(user_msg=TOLD, ctx=ctx, memory=ann)
+    await ctx.store.set("of_bob", bob)
+    await agent.run(user_msg="And his name?", ctx=ctx)
+    assert await ctx.store.get("memory") is ann and await ctx.store.get("of_bob") is bob
+    await ann.aclose()
+    await bob.aclose()
+
+
 async def stored(settings: Settings, columns: str = "role, content") -> list[Any]:
     async with AsyncReMe(settings) as reme:
         return await stored_rows(reme, columns)

@@ -80,7 +80,7 @@ class _ConversationState(BaseModel):
     stored: list[StoredMessage] = []
 
 
-# By their sessions, the memories of contexts whose next run begins; LlamaIndex then serialises each and makes it again.
+# The memories of contexts whose next run begins; LlamaIndex then serialises each and makes it again.
 _going_on: WeakValueDictionary[str, ReMeMemory] = WeakValueDictionary()
 
 
@@ -180,9 +180,11 @@ class ReMeMemory(LongTermMemory, Memory):
         )  # fmt: skip
         if isinstance(self.sql_store, ConversationStore):
             state.stored = self.sql_store.dump(self.session_id)
+        told = {**dumped, "conversation": state.model_dump(mode="json"), "class_name": self.class_name()}
         if is_run_begun():
-            _going_on[self.session_id] = self
-        return {**dumped, "conversation": state.model_dump(mode="json"), "class_name": self.class_name()}
+            told["going_on"] = new_id()
+            _going_on[told["going_on"]] = self
+        return told
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], **kwargs: Any) -> Self:
@@ -190,8 +192,9 @@ class ReMeMemory(LongTermMemory, Memory):
 
         Only a run in the `Context` of an earlier one goes on with the same object, as it does with a stock `Memory`.
         """
-        going_on = _going_on.pop(data["session_id"], None) if is_run_begun() else None
-        return going_on if isinstance(going_on, cls) else super().from_dict(data, **kwargs)
+        told = dict(data)
+        going_on = _going_on.pop(told.pop("going_on", ""), None)
+        return going_on if isinstance(going_on, cls) else super().from_dict(told, **kwargs)
 
     async def aclose(self) -> None:
         """Record the messages of an unfinished turn, deliver what waits, and disconnect."""
