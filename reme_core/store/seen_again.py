@@ -16,10 +16,8 @@ from reme_core.store.sql import load
 from reme_core.types import SCOPES, Memory, Source, Status
 
 _SQL = load("memory.sql", columns=rows.SELECTED)
-_STATED = {
-    "kind", "subject", "when_to_use", "content", "keywords", "observed_at", "valid_from", "valid_until", "author",
-    "metadata", *SCOPES,
-}  # fmt: skip
+_TIMES = ("observed_at", "valid_from", "valid_until")
+_STATED = {"kind", "subject", "when_to_use", "content", "keywords", *_TIMES, "author", "metadata", *SCOPES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +75,7 @@ def _may_be_known(memory: Memory) -> bool:
 
 
 def _statement(memory: Memory) -> str:
-    stated = memory.model_dump(include=_STATED)
     # Times are stored in UTC, and given in any zone.
-    return json.dumps(stated, sort_keys=True, default=lambda time: time.astimezone(UTC).isoformat())
+    times = {name: time.astimezone(UTC) for name in _TIMES if (time := getattr(memory, name))}
+    stated = memory.model_copy(update=times).model_dump(mode="json", include=_STATED)
+    return json.dumps(stated, sort_keys=True)

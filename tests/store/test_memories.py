@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -81,6 +81,13 @@ async def test_a_time_is_the_same_in_whatever_zone_it_is_given(words: Engine) ->
     for moment in (in_tokyo, in_tokyo, in_tokyo.astimezone(UTC)):
         await words.memories.add("w", Memory(content="She moved.", observed_at=moment, valid_from=moment))
     assert [m.seen_count for m in await words.memories.list("w")] == [3]
+
+
+@pytest.mark.parametrize("value", [date(2026, 5, 2), datetime(2026, 5, 2, 7, 30), ("a", "b"), {"a"}, b"a"])
+async def test_metadata_is_the_same_as_json_whatever_it_is_made_of(words: Engine, value: object) -> None:
+    for _ in range(2):
+        await words.memories.add("w", Memory(content="She moved.", metadata={"given": value}))
+    assert [m.seen_count for m in await words.memories.list("w")] == [2]
 
 
 async def test_what_is_added_as_closed_is_not_what_stands(words: Engine) -> None:
