@@ -207,13 +207,11 @@ class Memories:
         # In the order in which they were stored, which an index has. That index knows nothing of filters, and would be
         # read to its end where few pass; so what passes them is found by other indexes, and sorted.
         place = "m.document_id" if filters == Filters() else "m.document_id + 0"
-        statement = (
-            f"select {rows.SELECTED} from {filters.memories} m where "
-            + " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
-            + f" order by {place} desc limit %(limit)s offset %(offset)s"
-        )
+        conditions = " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
+        statement = f"select {rows.SELECTED} from {filters.memories} m where {conditions}"
+        page = f"order by {place} desc limit %(limit)s offset %(offset)s"
         values = {"workspace": workspace, "limit": limit, "offset": offset, **filters.parameters()}
-        return await fetch_memories(self._database, workspace, statement, values)
+        return await fetch_memories(self._database, workspace, f"{statement} {page}", values)
 
     async def version(self, workspace: str) -> Version:
         """The state of the memories, which each change and each erasure changes; for `Change.expected_version`."""
