@@ -136,6 +136,7 @@ class ErasurePlan:
     """The roots and all memories that were concluded from them: document number and memory, by id."""
     statements: set[str] = field(default_factory=set)
     situations: set[str] = field(default_factory=set)
+    """But for those that other memories have as well."""
     emptied: dict[str, str] = field(default_factory=dict)
     """The words of each message to empty, by its id: it was named, or is evidence."""
     cut: dict[str, str] = field(default_factory=dict)
@@ -167,6 +168,9 @@ class ErasurePlan:
             said = {"affected": list(plan.memories), **as_values(plan.statements), **whose}
             found = await _rows(conn, "memories_saying", workspace, **said)
             saying = {row[0] for row in found}
+        # Several lessons of one attempt may have one situation; those that stay are found by it.
+        known = {"affected": list(plan.memories), "situations": list(plan.situations)}
+        plan.situations -= {row[0] for row in await _rows(conn, "situations_of_others", workspace, **known)}
         return plan
 
     async def collect(self, conn: AsyncConnection[Any], workspace: str) -> None:

@@ -317,6 +317,17 @@ async def test_no_situation_subject_or_keyword_of_another_memory_keeps_what_is_e
     assert await consistent(words.database, "w")
 
 
+async def test_a_lesson_keeps_the_situation_that_it_shares_with_one_that_is_erased(words: Engine) -> None:
+    situation = "When a flight is to be booked online"
+    told = [Memory(kind=Kind.TASK, when_to_use=situation, content=f"{verb} it") for verb in ("Compare", "Pay", "Print")]
+    (compare, pay, _) = await words.memories.add("w", told)
+    await words.memories.delete("w", compare.memory_id, erase=True)
+    assert [m.when_to_use for m in await words.memories.list("w")] == [situation, situation]
+    assert (await words.memories.history("w", pay.memory_id))[0].after["when_to_use"] == situation  # type: ignore[index]
+    await words.memories.delete("w", [m.memory_id for m in await words.memories.list("w")], erase=True)
+    assert await traces(words.database, "flight") == {}
+
+
 async def test_what_was_decided_on_what_is_erased_by_now_is_refused(words: Engine) -> None:
     (dog, _) = await words.memories.add("w", [KNOWN, "It rains."])
     version = await words.memories.version("w")

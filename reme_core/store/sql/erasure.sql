@@ -32,6 +32,11 @@ where m.workspace_id = %(workspace)s and not m.memory_id = any(%(affected)s)
   and (lower(m.content) in ${whole} or lower(translate(m.content, '\', '')) like ${marks})
   and (%(subject)s::text is null or (m.subject in (%(subject)s, '') and ${of_scope}))
 
+-- name: situations_of_others
+select distinct m.when_to_use
+from reme.memory m
+where m.workspace_id = %(workspace)s and not m.memory_id = any(%(affected)s) and m.when_to_use = any(%(situations)s)
+
 -- name: memories_quoting
 -- Other memories that have it beside their content.
 select m.document_id, ${columns}
