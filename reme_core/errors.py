@@ -121,13 +121,13 @@ class FlowError(ReMeError, ValueError):
     code = "flow"
 
 
-def did_you_mean(name: str, known: Iterable[str], otherwise: str, *, likeness: float = 0.5) -> str:
-    """End a message about an unknown name: with the nearest known one, or with `otherwise` if none is so much alike.
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """End a message about an unknown name: with the nearest known one, or with `otherwise` if none is near.
 
     >>> did_you_mean("recal", ["recall", "rerank"], "there is none")
     "did you mean 'recall'?"
     """
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"did you mean '{near[0]}'?" if near else otherwise
 
 

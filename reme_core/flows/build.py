@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
 
@@ -78,7 +80,7 @@ class Flow:
         """A request, with the `default` of the `input_schema` for each field that it does not give."""
         schemas = {name: schema for name, schema in self.input_schema.items() if isinstance(schema, Mapping)}
         return dict(request) | {
-            name: schema["default"]
+            name: deepcopy(schema["default"])  # what an op puts into a list is for this request alone
             for name, schema in schemas.items()
             if request.get(name) is None and schema.get("default") is not None
         }
@@ -94,17 +96,22 @@ class Flow:
         read = {name.removeprefix("extra.") for step in leaves(self.plan) for name in step.op.reads | step.op.uses}
         inputs = self.state.inputs()
         known = {"workspace_id", *self.input_schema, *(read & inputs if self.deletes else read | inputs)}
-        otherwise, likeness = (f"it takes {', '.join(sorted(known))}", 0.5) if self.deletes else ("", _IS_MEANT)
+        forms = {name.removesuffix("_id"): name for name in known} | {name: name for name in known}
         for name, value in request.items():
             if name in known | _IN_EVERY_REQUEST or value is None:
                 continue
-            if advice := did_you_mean(name, known, otherwise, likeness=likeness):
-                raise InputError(f"{name}: nothing was done, since {self.name} takes no such field; {advice}")
+            if near := get_close_matches(name.lower(), forms, n=1, cutoff=_IS_MEANT):
+                advice = f"did you mean '{forms[near[0]]}'?"
+            elif self.deletes:
+                advice = did_you_mean(name, known, f"it takes {', '.join(sorted(known))}")
+            else:
+                continue
+            raise InputError(f"{name}: nothing was done, since {self.name} takes no such field; {advice}")
 
 
 # ReMe 0.1 sent these with every request; none says what to delete.
 _IN_EVERY_REQUEST: Final = frozenset({"query", "messages", "metadata"})
-_IS_MEANT: Final = 0.7  # How alike two names are: as `user` and `user_id`.
+_IS_MEANT: Final = 0.85  # How alike two names are: as `uesr_id` and `user_id`; `query_id` and `parent_id` are less so.
 
 
 def build(
@@ -126,9 +133,9 @@ def build(
         input_schema: The fields of its requests by name, each as `{type, description, required, default}`.
 
     Raises:
-        FlowError: The grammar is wrong; an op or parameter is unknown; a value is of the wrong type; an op reads a
-            field that nothing before it writes; two branches use one field, which one of them writes; or the ops have
-            no state in common.
+        FlowError: The grammar is wrong; an op or parameter is unknown; a value, or a default of the `input_schema`, is
+            of the wrong type; an op reads a field that nothing before it writes; two branches use one field, which one
+            of them writes; or the ops have no state in common.
         ConfigurationError: A parameter in `settings` does not exist or does not fit.
     """
     try:
@@ -137,7 +144,12 @@ def build(
         _check_fields(plan, text, set(state.inputs()), state)
     except FlowError as error:
         raise FlowError(f"flow '{name}': {error}") from None
-    return Flow(name, text, plan, state, description, dict(input_schema or {}))
+    flow = Flow(name, text, plan, state, description, dict(input_schema or {}))
+    try:
+        state.of(flow.complete({}))
+    except InputError as error:
+        raise FlowError(f"flow '{name}': the input_schema has a default that does not fit; {error}") from None
+    return flow
 
 
 def check_settings(settings: Mapping[str, OpSettings]) -> None:

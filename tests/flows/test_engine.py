@@ -179,13 +179,30 @@ def test_a_request_that_lacks_a_required_field_or_has_a_wrong_one_is_told_which(
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("userid", "user_id"), ("user", "user_id"), ("agent", "agent_id"), ("workspace", "workspace_id")],
-)
+    [
+        ("userid", "user_id"), ("userId", "user_id"), ("uesr_id", "user_id"), ("user", "user_id"), ("users", "user_id"),
+        ("agent", "agent_id"), ("run", "run_id"), ("workspace", "workspace_id"), ("topk", "top_k"),
+    ],
+)  # fmt: skip
 def test_a_field_that_is_nearly_one_of_the_flow_s_is_refused_and_not_passed_over(typed: str, meant: str) -> None:
     flow = build("ask", name="asker")
     with pytest.raises(InputError, match=f"{typed}: nothing was done, .*; did you mean '{meant}'"):
         flow.start({"query": "q", typed: "ann"})
     assert flow.start({"query": "q", typed: None}).extra == {typed: None}  # clients send `null` for what they leave out
+
+
+def test_a_field_of_an_application_s_own_is_taken_for_none_of_the_flow_s() -> None:
+    own = dict.fromkeys(("query_id", "trace_id", "message_id", "client_id", "parent_id", "turn_id", "tenant_id"), "7")
+    assert build("ask", name="asker").start({"query": "q", **own}).extra == own
+
+
+def test_a_default_is_each_request_s_own_and_fits_its_field() -> None:
+    flow = build("ask", input_schema={"bag": {"default": []}, "top_k": {"default": 7}})
+    first, second = (cast(RetrievalState, flow.start({"query": "q"})) for _ in range(2))
+    first.extra["bag"].append("theirs")
+    assert (second.extra["bag"], second.top_k) == ([], 7)
+    with pytest.raises(FlowError, match=r"flow 'asker': the input_schema has a default that does not fit; top_k: "):
+        build("ask", name="asker", input_schema={"top_k": {"default": "many"}})
 
 
 def test_a_request_cannot_set_what_ops_find() -> None:
