@@ -60,17 +60,17 @@ def deliver(session: Session, file: File = None) -> None:
     with session.open() as reme, session.spinner("Storing …"):
         outbox = Outbox(TurnConnection(None, reme), spool, counts)
         reme.connection.wait(lambda _: outbox.deliver_all())
-    refused = f"; {counts.set_aside} refused, `reme spool list` says why" if counts.set_aside else ""
+    refused, why = len(spool.refusals()), f"`reme spool list{f' --file {file}' if file else ''}` says why"
     session.show(
-        {"waited": waited, "messages": counts.messages, "tool_calls": counts.tool_calls, "refused": counts.set_aside},
-        f"{output.count_of(waited, 'turns')} waited: {output.count_of(counts.messages, 'new messages')} and "
-        f"{output.count_of(counts.tool_calls, 'tool calls')} stored{refused}.",
+        {"waited": waited, "messages": counts.messages, "tool_calls": counts.tool_calls, "refused": refused},
+        f"{output.count_of(waited, 'turns')} waited in {spool}: {output.count_of(counts.messages, 'new messages')} and "
+        f"{output.count_of(counts.tool_calls, 'tool calls')} stored{f'; {refused} refused, {why}' if refused else ''}.",
     )
 
 
 @app.command()
 def retry(session: Session, file: File = None) -> None:
-    """Let what was refused wait again: the next turn that is recorded on this machine delivers it."""
+    """Let what was refused wait again: the next turn that is recorded there delivers it, or `reme spool deliver`."""
     again = _open_spool(session, file).accept()
     session.show(
         {"again": again}, f"{output.count_of(again, 'turns')} will be tried again." if again else "Nothing was refused."
