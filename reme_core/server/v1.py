@@ -37,7 +37,7 @@ PlainText = Annotated[str, Field(pattern=WITHOUT_NUL)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]
 WritableKind = Literal["observation", "insight", "custom", "instruction", "profile", "task", "rule", "mistake", "tool"]
-_AnyKind = WritableKind | Literal["personal", "conversation"]
+_AnyKind = Literal[WritableKind, "personal", "conversation"]
 _OF_USER: Final = "Only what belongs to this person; if empty, only what belongs to no person."
 _OF_AGENT: Final = "Only what belongs to this agent; if empty, only what belongs to no agent."
 _OF_RUN: Final = "Only what belongs to this run; if empty, only what belongs to no run."

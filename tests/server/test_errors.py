@@ -107,7 +107,7 @@ async def test_an_empty_text_is_called_empty(client: Client, path: str, body: An
 @pytest.mark.parametrize(
     ("body", "told"),
     [
-        ({"query": "x", "kind": "custm"}, "kind: Input should be a valid list; kind: Input should be 'conversation'"),
+        ({"query": "x", "kind": "custm"}, "kind: Input should be a valid list; kind: Input should be 'observation', "),
         ({"query": "x", "kind": ["custm"]}, "kind.0: Input should be 'observation', "),
         ({"query": "x", "userid": "ann"}, "userid: there is no such field"),
         ({"query": "x", "happened": {"since": "2024-05-01"}}, "happened.since: there is no such field"),
