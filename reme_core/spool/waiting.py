@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import threading
+import weakref
 from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import replace
@@ -29,6 +31,9 @@ log = logging.getLogger(__name__)
 MOST_WAITING: Final = 10_000
 """How many turns may wait; further turns are not accepted."""
 
+_spools: weakref.WeakSet[Spool] = weakref.WeakSet()
+_held: list[threading.Lock] = []  # while this process forks
+
 
 class Spool:
     """Waiting entries, oldest first. Any thread may use them; `put`, `get` and properties never wait for the disk."""
@@ -44,6 +49,7 @@ class Spool:
         self._looked = path is None
         self._memory = threading.Lock()  # held for moments only: the event loop waits for it
         self._file = threading.Lock()  # held while the disk works; taken before `_memory`, never after it
+        _spools.add(self)
 
     def __str__(self) -> str:
         return str(self.path) if self.path is not None else "the memory of this process"
@@ -225,6 +231,26 @@ class Spool:
             self._generation = disk.generation
             with self._memory:
                 self._on_disk.clear()
+
+
+def _hold_all() -> None:
+    # In a child, locks that a thread of its parent held would stay held, and so would SQLite's own. So forking waits
+    # until no thread uses a file.
+    spools = list(_spools)
+    for lock in [*(spool._file for spool in spools), *(spool._memory for spool in spools)]:
+        lock.acquire()
+        _held.append(lock)
+
+
+def _let_all_go() -> None:
+    held = _held.copy()
+    _held.clear()  # before another thread that forks gets one of them
+    for lock in reversed(held):
+        lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_hold_all, after_in_parent=_let_all_go, after_in_child=_let_all_go)
 
 
 def spool_path(spool: Literal["file", "memory"] | Path, settings: Settings) -> Path | None:

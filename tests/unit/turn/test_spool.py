@@ -351,6 +351,45 @@ def test_a_forked_child_opens_the_file_for_itself(tmp_path: Path) -> None:
     assert sorted(texts(Spool(path))) == ["before", "child's", "parent's"]
 
 
+FORKED_WHILE_WRITING = """
+import os, sqlite3, sys, threading, time
+from pathlib import Path
+from reme_core.types import Message
+from reme_core.spool.waiting import Entry, Spool
+
+spool = Spool(Path(sys.argv[1]))
+spool.put(Entry("alice", [Message(content="before")]))
+spool.keep()
+other = sqlite3.connect(sys.argv[1], isolation_level=None, check_same_thread=False)
+other.execute("begin immediate")
+spool.put(Entry("alice", [Message(content="parent's")]))
+writing = threading.Thread(target=spool.keep)
+writing.start()
+while not spool._file.locked():
+    time.sleep(0.01)
+threading.Timer(0.5, other.execute, ["rollback"]).start()
+child = os.fork()
+if child == 0:
+    spool.put(Entry("alice", [Message(content="child's")]))
+    spool.keep()
+    os._exit(0)
+end = time.monotonic() + 20
+while os.waitpid(child, os.WNOHANG)[0] == 0:
+    if time.monotonic() > end:
+        os.kill(child, 9)
+        sys.exit("the child waits for ever")
+    time.sleep(0.05)
+"""
+
+
+def test_a_child_that_was_forked_while_the_file_is_written_does_not_wait_for_its_parent(tmp_path: Path) -> None:
+    path = tmp_path / "x.sqlite3"
+    command = [sys.executable, "-W", "ignore", "-c", FORKED_WHILE_WRITING, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(texts(Spool(path))) == ["before", "child's", "parent's"]
+
+
 def test_calls_of_tools_wait_as_messages_do(tmp_path: Path) -> None:
     call = ToolCallResult(tool_name="clock", input={"city": "Lisbon"}, output="noon", success=True, time_cost=0.5)
     spool = Spool(tmp_path / "x.sqlite3")
