@@ -175,8 +175,7 @@ class Connection:
 
     async def open(self) -> None:
         """Open the engine now, if it is not open; one that was closed opens again."""
-        self.is_closed = False
-        await self.portal.run(self.engine())
+        await self.portal.run(self._reopen())
 
     async def close(self) -> None:
         """Close the engine, if it is open; afterwards every use but `open` is an error. Closing twice is fine.
@@ -184,6 +183,12 @@ class Connection:
         Who is cancelled here no longer waits; the engine is closed all the same.
         """
         await self.portal.run(self._end())
+
+    async def _reopen(self) -> None:
+        if self._closing is not None and not self._closing.done() and self._portal is self.portal:
+            await asyncio.wait([asyncio.wrap_future(self._closing)])  # else it would close what is opened now
+        self.is_closed = False
+        await self.engine()
 
     async def _do(self, work: Work[R]) -> R:
         return await work(await self.engine())

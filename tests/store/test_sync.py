@@ -269,6 +269,28 @@ async def test_a_close_that_is_given_up_goes_on_and_the_next_one_waits_for_it(se
         await reme.recall("w", "hello")
 
 
+async def test_one_that_is_opened_while_it_is_closed_is_open_until_it_is_closed_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, close = threading.Event(), Engine.aclose
+
+    async def close_slowly(engine: Engine) -> None:
+        await asyncio.to_thread(may_end.wait, 30)
+        await close(engine)
+
+    monkeypatch.setattr(Engine, "aclose", close_slowly)
+    reme = await AsyncReMe(settings).open()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(reme.aclose(), 0.2)
+    threading.Timer(2.0, may_end.set).start()
+    await reme.open()
+    database = (await reme.connection.portal.run(reme.connection.engine())).database
+    await reme.memories.add("w", "She lives in Riga.")
+    await reme.aclose()
+    with pytest.raises(ReMeError, match="has been closed"):
+        _ = database.pool
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_child_that_is_forked_while_a_forgotten_memory_is_closed_ends(settings: Settings) -> None:
     forgotten = ReMe(settings).open()
