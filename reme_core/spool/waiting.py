@@ -276,9 +276,9 @@ def other_spools(settings: Settings) -> dict[Path, int]:
     They may be for this database too, from a time when it had another address: nobody delivers them then.
     """
     own, found = spool_path("file", settings), {}
-    for path in sorted((settings.data_dir / "spool").glob("*.sqlite3")):
+    for path in sorted({*(settings.data_dir / "spool").glob("*.sqlite3")} - {own}):
         with closing(SpoolFile(path)) as file:
-            if path != own and (turns := len(file.read())):
+            if turns := len(file.read()):
                 found[path] = turns
     return found
 
