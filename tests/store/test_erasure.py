@@ -328,6 +328,15 @@ async def test_a_lesson_keeps_the_situation_that_it_shares_with_one_that_is_eras
     assert await traces(words.database, "flight") == {}
 
 
+async def test_what_was_decided_on_a_workspace_that_was_cleared_is_refused(words: Engine) -> None:
+    await words.memories.add("w", KNOWN)
+    decided = Change(add=[Memory(content=KNOWN_LATER)], expected_version=await words.memories.version("w"))
+    await words.workspaces.clear("w")
+    with pytest.raises(ConflictError, match="decide again"):
+        await words.memories.apply("w", decided)
+    assert await traces(words.database, *RARE) == {}
+
+
 async def test_what_was_decided_on_what_is_erased_by_now_is_refused(words: Engine) -> None:
     (dog, _) = await words.memories.add("w", [KNOWN, "It rains."])
     version = await words.memories.version("w")

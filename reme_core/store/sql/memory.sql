@@ -120,12 +120,13 @@ select (select coalesce(max(history_id), 0) from reme.memory_history where works
 
 -- name: changed_since
 -- Whether a memory was added, reworded, closed or removed after that entry of the history, or erased after that moment. Counts
--- of use do not matter.
+-- of use do not matter. The history of a workspace that was cleared is gone.
 select exists (
     select from reme.memory_history
     where workspace_id = %(workspace)s and history_id > %(change)s
       and (operation <> 'update' or before ->> 'status' <> after ->> 'status' or before ->> 'content' <> after ->> 'content')
-) or (select erased_at from reme.workspace where workspace_id = %(workspace)s) is distinct from %(erased_at)s::timestamptz
+) or (select coalesce(max(history_id), 0) from reme.memory_history where workspace_id = %(workspace)s) < %(change)s
+  or (select erased_at from reme.workspace where workspace_id = %(workspace)s) is distinct from %(erased_at)s::timestamptz
 
 -- name: scopes
 select distinct user_id, agent_id, run_id from reme.memory
