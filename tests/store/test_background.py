@@ -180,7 +180,7 @@ async def test_what_is_too_old_goes_a_part_at_a_time_until_nothing_is_left(
     await reme.memories.add("w", "She lives in Riga.")
     logged = (
         "insert into reme.retrieval (workspace_id, retrieval_id, asked_at, query)"
-        " select 'w', n::text, now() - interval '1 year', '' from generate_series(1, 5) n"
+        " select workspace_id, n::text, now() - interval '1 year', '' from reme.workspace, generate_series(1, 5) n"
     )
     left = []
     await reme.database.execute_anywhere(logged)
