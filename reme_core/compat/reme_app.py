@@ -66,7 +66,7 @@ class ReMeApp:
             settings.embedding_model["default"] = _with_endpoint(embedding, embedding_api_base, embedding_api_key)
         self.settings = embed_offline(settings)
         self._reme: Engine | None = None
-        self._opening = asyncio.Lock()  # of two engines, one would never be closed
+        self._opening = asyncio.Lock()  # else an engine would be opened that nobody closes
 
     async def __aenter__(self) -> Self:
         return await self.async_start()
@@ -83,7 +83,8 @@ class ReMeApp:
 
     async def async_stop(self) -> None:
         """Close the database and the models."""
-        reme, self._reme = self._reme, None  # first, so that a second call does nothing
+        async with self._opening:
+            reme, self._reme = self._reme, None  # first, so that a second call does nothing
         if reme is not None:
             await reme.aclose()
 

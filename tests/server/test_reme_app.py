@@ -34,7 +34,7 @@ async def test_flows_run_in_process_and_answer_with_plain_dicts(
     assert nobody["metadata"]["memory_list"] == []
 
 
-async def test_it_is_opened_once_although_it_is_started_twice(
+async def test_it_is_opened_once_and_closed_though_it_is_started_twice_or_stopped_while_it_opens(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REME_DATABASE_URL", database_url)
@@ -50,6 +50,12 @@ async def test_it_is_opened_once_although_it_is_started_twice(
     await asyncio.gather(app.async_start(), app.async_start())
     await app.async_stop()
     assert len(opened) == 1
+    starting = asyncio.create_task(app.async_start())
+    await asyncio.sleep(0)
+    await app.async_stop()  # while it opens
+    assert starting.done()
+    with pytest.raises(ReMeError, match="this ReMeApp is not open"):
+        await app.async_execute("retrieve_task_memory", query="x")
 
 
 async def test_keys_and_addresses_reach_the_models(
