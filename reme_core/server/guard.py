@@ -6,7 +6,8 @@ import asyncio
 import logging
 import re
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -54,6 +55,10 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        with self._count_under_way():
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         scope = _scope_with_id(scope, headers)
         request_id = scope["request_id"]
@@ -71,8 +76,6 @@ class Guard:
             await send(message)
 
         problem: tuple[int, str, str] | None = None
-        self._metrics.in_progress.inc()
-        self._under_way += 1
         try:
             if self._under_way > self._limit_concurrency and scope["path"] not in _LIVENESS:
                 problem = (503, "overloaded", self._too_many())
@@ -98,9 +101,18 @@ class Guard:
                 await error_response(scope, *problem)(scope, receive, send_with_id)
             elif problem is not None and streams:
                 await _send_last_words(send, error_event(*problem[1:], request_id))
+            self._note(scope, status or 499, time.perf_counter() - started)  # 499: nginx's, for a caller that hung up
+
+    @contextmanager
+    def _count_under_way(self) -> Iterator[None]:
+        """A block in which a request is under way, however it ends: its answer, too, may fail or be cancelled."""
+        self._metrics.in_progress.inc()
+        self._under_way += 1
+        try:
+            yield
+        finally:
             self._metrics.in_progress.dec()
             self._under_way -= 1
-            self._note(scope, status or 499, time.perf_counter() - started)  # 499: nginx's, for a caller that hung up
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request that was answered, and log it."""

@@ -13,6 +13,7 @@ import anyio
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.types import Message, Receive, Scope, Send
 
 from reme_core.engine import Engine
 from reme_core.errors import (
@@ -240,6 +241,33 @@ async def test_a_request_too_many_is_refused_in_the_form_of_all_errors(reme: Eng
         going_on.set()
     assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "overloaded", "1")
     assert "no more than 1 at a time (http.limit_concurrency)" in refused.json()["message"]
+
+
+async def test_a_request_that_a_server_cancels_is_under_way_no_more_though_its_answer_cannot_be_sent(
+    reme: Engine,
+) -> None:
+    reme.settings.http.limit_concurrency = 1
+    app = create_app(reme)
+
+    async def give_way(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_next(message: Message) -> None:
+            await anyio.sleep(0)  # a scope of anyio cancels whatever is awaited in it
+            await send(message)
+
+        await app(scope, receive, send_next)
+
+    async with connected(app), Client(transport=httpx.ASGITransport(give_way), base_url="http://localhost") as client:
+        with anyio.CancelScope() as cancelled:
+
+            async def hold() -> Any:
+                cancelled.cancel()
+                await anyio.sleep(60)
+                yield b""
+
+            headers = {"Content-Type": "application/json"}
+            await client.post("/retrieve_task_memory", content=hold(), headers=headers)
+        assert cancelled.cancelled_caught
+        assert (await client.post("/retrieve_task_memory", json={"query": "x"})).status_code == 200
 
 
 async def test_a_request_that_takes_too_long_is_cancelled(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
