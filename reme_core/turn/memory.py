@@ -246,10 +246,8 @@ class TurnMemory(Closing):
         Raises:
             SpoolError: `on_error` is `raise`, and the messages are in memory only, because neither the spool's file nor
                 the database can take them; or too many turns wait, and they were not accepted. See `counts`.
-            InputError: `on_error` is `raise`, `write` is `awaited`, and the database refuses a message for good. It is
-                set aside with the reason; `reme spool list` shows it.
             ReMeError: `on_error` is `raise`, `write` is `awaited`, and the database did not take the messages. They are
-                kept and delivered later.
+                kept and delivered later. An InputError: it refuses one for good, which `reme spool list` then shows.
         """
         return await self._hand_over(self._new_messages(messages, turn_id, session_id), turn_id)
 

@@ -155,17 +155,23 @@ async def test_a_worker_of_the_embedded_server_takes_up_its_work_again(
         await until(lambda: summaries.done == {"after"})
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_job_that_an_outage_broke_off_runs_again(
-    settings: Settings, server: EmbeddedServer, migrated_data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings,
+    server: EmbeddedServer,
+    migrated_data_dir: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("reme_core.jobs.worker.STALLED_SECONDS", 0.0)
     monkeypatch.setattr("reme_core.jobs.worker._UPKEEP_SECONDS", 0.5)
-    settings.worker.stop_seconds = 1
+    settings.worker.stop_seconds, settings.worker.concurrency = 1, 2  # with room for another job, it looks for one
     async with Engine(settings) as reme:
         summaries = Summaries(reme)
         await begin_without_end(reme, "do not lose me")
         await asyncio.to_thread(strike, migrated_data_dir)
         reme.background._summarise = summaries
+        await until(lambda: "could not be noted" in caplog.text)  # the worker has noticed, and broken the job off
         await asyncio.to_thread(server.ensure_running)
         await until(lambda: summaries.done == {"do not lose me"})
 
