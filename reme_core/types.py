@@ -136,13 +136,22 @@ class Scope(TypedDict, total=False):
 
 SCOPES: Final = ("user_id", "agent_id", "run_id")
 
+# Looked up, since this is asked of every message and memory.
+_MISTYPED: Final = {
+    f"{who}{between}{what}": scope
+    for scope in SCOPES
+    for who in (scope[:-3], scope[:-3].title(), scope[:-3].upper())
+    for between in ("", "-", "_")
+    for what in ("id", "Id", "ID")
+    if f"{who}{between}{what}" != scope
+}
+
 
 def refuse_mistyped_scope(value: Any) -> Any:
     """Give it back if it has no `userid` or the like, which would be ignored and let it belong to nobody."""
-    for name in value.keys() - SCOPES if isinstance(value, dict) else ():
-        letters = str(name).replace("-", "").replace("_", "").lower()
-        if meant := next((scope for scope in SCOPES if letters == scope.replace("_", "")), ""):
-            raise ValueError(f"there is no field '{name}'; did you mean '{meant}'?")
+    if isinstance(value, dict) and (mistyped := value.keys() & _MISTYPED.keys()):
+        name = min(mistyped)
+        raise ValueError(f"there is no field '{name}'; did you mean '{_MISTYPED[name]}'?")
     return value
 
 
