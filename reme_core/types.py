@@ -137,14 +137,9 @@ class Scope(TypedDict, total=False):
 SCOPES: Final = ("user_id", "agent_id", "run_id")
 
 # Looked up, since this is asked of every message and memory.
-_MISTYPED: Final = {
-    f"{who}{between}{what}": scope
-    for scope in SCOPES
-    for who in (scope[:-3], scope[:-3].title(), scope[:-3].upper())
-    for between in ("", "-", "_")
-    for what in ("id", "Id", "ID")
-    if f"{who}{between}{what}" != scope
-}
+_SPELLINGS: Final = [(scope, [scope[:-3], scope[:-3].title(), scope[:-3].upper()]) for scope in SCOPES]
+_IDS: Final = ["id", "Id", "ID", "-id", "-Id", "-ID", "_Id", "_ID"]
+_MISTYPED: Final = {who + what: scope for scope, names in _SPELLINGS for who in names for what in _IDS}
 
 
 def refuse_mistyped_scope(value: Any) -> Any:
