@@ -37,6 +37,7 @@ def change(page: Page, action: str, button: str, **fields: str) -> None:
     for label, value in {"Reason": "a test", **fields}.items():
         form.get_by_label(label.replace("_", " ")).fill(value)
     form.get_by_role("button", name=button).click()
+    page.wait_for_load_state()  # else half of the next page is looked at
 
 
 def test_why_an_agent_said_something_is_seen_in_four_clicks(page: Page) -> None:
