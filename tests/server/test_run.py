@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -28,6 +29,18 @@ from reme_core.server.run import _bind, _start_listening, _url_of, serve_http, s
 from reme_core.server.service import Service
 from reme_core.settings import WorkerSettings
 from tests.server.conftest import Process
+
+
+@asynccontextmanager
+async def running(reme: Engine, *, stop_seconds: int) -> AsyncIterator[tuple[uvicorn.Server, httpx.AsyncClient]]:
+    """A service that waits so many seconds for requests when it is told to stop, until it has ended; and a client."""
+    server = uvicorn.Server(uvicorn.Config(create_app(reme), log_config=None, timeout_graceful_shutdown=stop_seconds))
+    with _bind("127.0.0.1", 0) as listening:
+        _start_listening(listening)
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        async with httpx.AsyncClient(base_url=_url_of(listening), timeout=20) as client:
+            yield server, client
+        await serving
 
 
 async def test_what_an_earlier_service_left_is_done_although_nobody_records(
@@ -78,18 +91,13 @@ async def test_a_stream_ends_in_order_though_the_service_is_stopped(
         return Response(answer="Good morning.")
 
     monkeypatch.setattr(Service, "execute", answer_slowly)
-    server = uvicorn.Server(uvicorn.Config(create_app(reme), log_config=None, timeout_graceful_shutdown=10))
-    with _bind("127.0.0.1", 0) as listening:
-        _start_listening(listening)
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        async with httpx.AsyncClient(base_url=_url_of(listening), timeout=20) as client:
-            headers = {"Accept": "text/event-stream"}
-            asked = asyncio.create_task(client.post("/retrieve_task_memory", json={"query": "x"}, headers=headers))
-            await told.wait()
-            server.should_exit = True
-            monkeypatch.setattr(AppStatus, "should_exit", True)  # as both are after SIGTERM
-            events = (await asked).text
-        await serving
+    async with running(reme, stop_seconds=10) as (server, client):
+        headers = {"Accept": "text/event-stream"}
+        asked = asyncio.create_task(client.post("/retrieve_task_memory", json={"query": "x"}, headers=headers))
+        await told.wait()
+        server.should_exit = True
+        monkeypatch.setattr(AppStatus, "should_exit", True)  # as both are after SIGTERM
+        events = (await asked).text
     assert "event: answer" in events
     last = events.partition("event: response")[2] if grace is None else events.partition("event: error")[2]
     assert ("Good morning." if grace is None else '"code":"stopping"') in last
@@ -106,16 +114,11 @@ async def test_a_request_that_a_stopping_service_cannot_wait_for_is_told_so(
         return Response()
 
     monkeypatch.setattr(Service, "execute", answer_never)
-    server = uvicorn.Server(uvicorn.Config(create_app(reme), log_config=None, timeout_graceful_shutdown=1))
-    with _bind("127.0.0.1", 0) as listening:
-        _start_listening(listening)
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        async with httpx.AsyncClient(base_url=_url_of(listening), timeout=20) as client:
-            asked = asyncio.create_task(client.post("/retrieve_task_memory", json={"query": "x"}))
-            await begun.wait()
-            server.should_exit = True
-            answer = await asked
-        await serving
+    async with running(reme, stop_seconds=1) as (server, client):
+        asked = asyncio.create_task(client.post("/retrieve_task_memory", json={"query": "x"}))
+        await begun.wait()
+        server.should_exit = True
+        answer = await asked
     assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
 
 

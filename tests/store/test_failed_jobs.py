@@ -237,9 +237,9 @@ async def test_one_failing_conversation_does_not_hold_up_the_others(reme: Engine
     assert ["fine"] in summaries.seen
 
 
-async def test_a_failed_job_waits_again_beside_one_that_was_queued_meanwhile(
-    reme: Engine, summaries: Summaries
-) -> None:
+async def fail_while_more_is_said(reme: Engine) -> None:
+    """Record twice in a session: one job of it has failed, and another one waits."""
+
     async def fail_after_more_was_said(workspace: str, session_id: str) -> None:
         await reme.record(workspace, turns("said meanwhile", session=session_id))
         raise ModelUnavailableError("the model is down")
@@ -247,6 +247,12 @@ async def test_a_failed_job_waits_again_beside_one_that_was_queued_meanwhile(
     reme.background._summarise = fail_after_more_was_said
     await reme.record("w", turns("said first", session="s"))
     await reme.background.drain()
+
+
+async def test_a_failed_job_waits_again_beside_one_that_was_queued_meanwhile(
+    reme: Engine, summaries: Summaries
+) -> None:
+    await fail_while_more_is_said(reme)
     assert [job.status for job in await reme.background.jobs()] == ["todo", "todo"]
     reme.background._summarise = summaries
     await reme.summarise("w")
@@ -256,13 +262,7 @@ async def test_a_failed_job_waits_again_beside_one_that_was_queued_meanwhile(
 async def test_who_waits_is_told_at_once_where_one_fails_before_another_of_its_conversation(
     reme: Engine, summaries: Summaries
 ) -> None:
-    async def fail_after_more_was_said(workspace: str, session_id: str) -> None:
-        await reme.record(workspace, turns("said meanwhile", session=session_id))
-        raise ModelUnavailableError("the model is down")
-
-    reme.background._summarise = fail_after_more_was_said
-    await reme.record("w", turns("said first", session="s"))
-    await reme.background.drain()
+    await fail_while_more_is_said(reme)
     reme.background._summarise = summaries
     summaries.failure = ModelUnavailableError("the model is still down")
     async with asyncio.timeout(3):  # the first of them is tried again after sixteen seconds
