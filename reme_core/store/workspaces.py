@@ -231,12 +231,12 @@ class Workspaces:
             if not value:  # to leave it out would erase more than was meant
                 raise InputError(f"nothing was erased: {name} is empty; name whose memory is to be erased")
         # First, so that nothing that waits is recorded again after its workspace or scope was erased.
-        is_waited_for = await self._on_clear(workspace, scope)
+        if not await self._on_clear(workspace, scope):
+            async with self._database.transaction(workspace) as conn:
+                await _require_workspace(conn, workspace)
         if scope:
             return await erase_scope(self._database, workspace, scope)
         async with self._database.write_transaction(workspace) as conn:
-            if not is_waited_for:
-                await _require_workspace(conn, workspace)
             removed = await _clear(conn, workspace)
         self._workspace_models.forget(workspace)
         return removed

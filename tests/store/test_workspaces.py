@@ -309,6 +309,8 @@ async def test_a_cleared_workspace_leaves_no_row(words: Engine) -> None:
     for name in ("w", "never was"):
         with pytest.raises(NotFoundError, match=f"there is no workspace '{name}'"):
             await words.workspaces.clear(name)
+        with pytest.raises(NotFoundError, match=f"there is no workspace '{name}'"):  # and not: nothing was hers
+            await words.workspaces.clear(name, user_id="ann")
     await words.memories.add("w", "begins anew")
     assert await contents(words, "w") == {"begins anew"}
     assert await consistent(words.database, "w")
