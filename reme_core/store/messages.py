@@ -306,12 +306,14 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
         if not waiting:
             continue
         async with database.write_transaction(workspace) as conn:
-            state = await writer.begin(conn, workspace, "message", count=0)
-            await writer.bind(conn, workspace, vectors, state, model=embedder.name)
             values = {"workspace": workspace, "documents": [row[0] for row in waiting]}
             # A message that was erased meanwhile must get no vector: it would be a trace of its words.
             still = set(await (await conn.execute(_SQL["still_unembedded"], values)).fetchall())
             kept = [place for place, row in enumerate(waiting) if row in still]
+            if not kept:
+                continue  # nor may a workspace be made again that was cleared
+            state = await writer.begin(conn, workspace, "message", count=0)
+            await writer.bind(conn, workspace, vectors, state, model=embedder.name)
             documents = [(waiting[place][0], "conversation", True) for place in kept]
             await writer.write_vectors(conn, workspace, documents, vectors[kept], model=embedder.name, hnsw=state.hnsw)
             values["documents"] = [document[0] for document in documents]

@@ -376,6 +376,18 @@ async def test_a_vector_that_comes_late_is_not_stored(words: Engine, loopback) -
     assert vectors == [("m2",)]
 
 
+async def test_a_workspace_that_is_cleared_while_its_vectors_are_made_stays_away(
+    words: Engine, loopback: Loopback
+) -> None:
+    loopback.slow(0.4)
+    await words.record("w", [Message(content=SAID)])
+    while not loopback.requests:
+        await asyncio.sleep(0.01)
+    await words.workspaces.clear("w")
+    await words._indexing.wait_for_vectors("w", 60)
+    assert await words.workspaces.list() == []
+
+
 async def test_erasing_while_others_write_keeps_everything_straight(words: Engine) -> None:
     async def live(name: str) -> None:
         for number in range(6):
