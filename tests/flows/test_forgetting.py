@@ -46,6 +46,14 @@ async def test_neither_memory_nor_message_is_recalled(reme: Engine, together: bo
     assert "I have a dog, Rex." in await told(reme, "dog")
 
 
+async def test_what_was_forgotten_stays_so_when_it_is_deleted(reme: Engine) -> None:
+    await say(reme, SALARY)
+    await say(reme, FORGET, session="t")
+    (memory,) = await reme.memories.list("w", status="expired")
+    await reme.memories.delete("w", memory.memory_id)
+    assert await told(reme) == []
+
+
 @pytest.mark.parametrize("said", ["Forget my salary, address and phone.", "忘掉我的工资、地址和电话"])
 async def test_all_of_a_list_is_forgotten_and_nothing_else(reme: Engine, said: str) -> None:
     known = [

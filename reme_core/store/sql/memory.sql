@@ -97,14 +97,16 @@ where m.workspace_id = %(workspace)s and m.memory_id = said.memory_id and m.meta
   and m.observed_at < said.last_at
 
 -- name: forget_quoted
--- Of memories that are messages word for word: recall leaves out these messages, too.
+-- Of memories that are messages word for word: recall leaves out these messages, too, besides those that a note names already.
 with note as materialized (
-    select s.memory_id, jsonb_build_object('forgotten', jsonb_agg(s.source_id)) as metadata
+    select s.memory_id, jsonb_agg(s.source_id) as messages
     from reme.memory_source s
     where s.workspace_id = %(workspace)s and s.memory_id = any(%(ids)s) and s.source_kind = 'message'
     group by s.memory_id
 )
-update reme.memory m set metadata = m.metadata || note.metadata
+update reme.memory m
+set metadata = jsonb_set(m.metadata, '{forgotten}', note.messages || case jsonb_typeof(m.metadata -> 'forgotten')
+                                                                     when 'array' then m.metadata -> 'forgotten' else '[]' end)
 from note
 where m.workspace_id = %(workspace)s and m.memory_id = note.memory_id and m.metadata ->> 'mode' = 'quoted'
 
