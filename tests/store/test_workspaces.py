@@ -70,6 +70,13 @@ async def everything(reme: Engine, workspace: str) -> dict[str, Rows]:
     return found
 
 
+def note_failure(reme: Engine, workspace: str, answer: str) -> None:
+    """Have the log note a call of a model whose answer was of no use."""
+    call = ModelCall("test", "model", "read", 0, 0, 1.0, ok=False, error=f"unfit: {answer}", raw=answer)
+    with logging_for_workspace(workspace):
+        reme.log_writer.log_call(call)
+
+
 async def furnish(reme: Engine, workspace: str) -> Memory:
     """A bit of everything."""
     old, new = Memory(content="Tom lives in Riga"), Memory(kind=Kind.INSIGHT, content="Tom lives in Berlin", freq=3)
@@ -301,10 +308,11 @@ async def test_a_cleared_workspace_leaves_no_row(words: Engine) -> None:
     await furnish(words, "w")
     await words.memories.add("other", "stays here")
     await words.recall("w", "its log entry is on its way")
+    note_failure(words, "w", "on its way, too")
     assert await words.workspaces.clear("w") == 3
     await words.log_writer.flush()
     left = {table: rows for table, rows in (await everything(words, "w")).items() if rows}
-    assert set(left) <= {"model_call"} and all(row["raw"] == "" for row in left.get("model_call", []))
+    assert set(left) == {"model_call"} and {(row["raw"], row["error"]) for row in left["model_call"]} == {("", "")}
     assert await words.workspaces.list() == ["other"]
     for name in ("w", "never was"):
         with pytest.raises(NotFoundError, match=f"there is no workspace '{name}'"):
@@ -314,6 +322,18 @@ async def test_a_cleared_workspace_leaves_no_row(words: Engine) -> None:
     await words.memories.add("w", "begins anew")
     assert await contents(words, "w") == {"begins anew"}
     assert await consistent(words.database, "w")
+
+
+async def test_a_workspace_that_begins_anew_logs_nothing_from_before(words: Engine) -> None:
+    await words.memories.add("w", "Tom likes tea")
+    await words.recall("w", "tea from before", kind=Kind.CONVERSATION)
+    note_failure(words, "w", "tea from before")
+    await words.workspaces.clear("w")
+    await words.memories.add("w", "begins anew")
+    await words.recall("w", "since then", kind=Kind.CONVERSATION)
+    await words.log_writer.flush()
+    assert await words.database.fetch("w", "select query from reme.retrieval") == [("since then",)]
+    assert await words.database.fetch("w", "select from reme.model_call where raw || error <> ''") == []
 
 
 async def test_a_cleared_workspace_leaves_no_job(reme: Engine) -> None:
