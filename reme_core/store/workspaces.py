@@ -61,6 +61,7 @@ class WorkspaceInfo:
     """Active memories."""
     closed_memories: int
     messages: int
+    """Those that were erased are not counted."""
     episodes: int
 
 

@@ -351,6 +351,8 @@ async def test_a_cleared_workspace_leaves_no_job(reme: Engine) -> None:
 
 async def test_workspaces_are_described(words: Engine) -> None:
     await furnish(words, "w")
+    await words.record("w", [Message(message_id="gone", content="Never mind", session_id="s")])
+    await words.erase_messages("w", "gone")
     (told,) = await words.workspaces.describe()
     assert (told.workspace_id, told.embedding_model, told.dimensions, told.hnsw) == ("w", "words", 64, False)
     assert (told.memories, told.closed_memories, told.messages, told.episodes) == (2, 1, 1, 1)

@@ -5,7 +5,7 @@ select workspace_id from reme.workspace order by workspace_id
 select w.workspace_id, w.embedding_model, m.dimensions, w.hnsw, w.created_at,
        (select count(*) from reme.memory r where r.workspace_id = w.workspace_id and r.status = 'active'),
        (select count(*) from reme.memory r where r.workspace_id = w.workspace_id and r.status <> 'active'),
-       (select count(*) from reme.message r where r.workspace_id = w.workspace_id),
+       (select count(*) from reme.message r where r.workspace_id = w.workspace_id and r.erased_at is null),
        (select count(*) from reme.episode r where r.workspace_id = w.workspace_id)
 from reme.workspace w
 left join reme.embedding_model m on m.model = w.embedding_model
