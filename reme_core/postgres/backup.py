@@ -42,7 +42,8 @@ _SETTINGS: Final = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
 }
-# Each table, the tables that it refers to, and its columns that can be copied. Migrations fill `alembic_version`.
+# Each table, the tables that it refers to, and its columns that can be copied. Two tables tell how the database that has
+# them was made; the restored one is made anew.
 _TABLES: Final = """
 select c.relname,
        array(select distinct f.relname from pg_constraint k join pg_class f on f.oid = k.confrelid
@@ -51,7 +52,7 @@ select c.relname,
              where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '' order by a.attnum)
 from pg_class c
 where c.relnamespace = 'reme'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-  and c.relname <> 'alembic_version'
+  and c.relname not in ('alembic_version', 'queue_migration')
 order by c.relname
 """
 _SEQUENCES: Final = (
@@ -267,6 +268,8 @@ def _manifest(archive: zipfile.ZipFile, path: Path) -> Manifest:
         manifest = Manifest(**json.loads(archive.read(_MANIFEST)))
     except (*_DAMAGES, ValueError, TypeError) as error:
         raise LibraryError(f"{path} is no backup of reme-core, or a damaged one: {error}", path=str(path)) from None
+    for of_tables in (manifest.columns, manifest.sums):
+        of_tables.pop("queue_migration", None)  # backups had it once
     if manifest.version not in migrate.versions():
         raise LibraryError(f"{path} was {migrate.unknown_version_advice(manifest.version)}", path=str(path))
     if not manifest.report.workspaces:

@@ -131,6 +131,20 @@ def test_a_backup_of_an_older_version_is_brought_to_this_one(
         assert len(reme.memories.list("alice")) == 50
 
 
+def test_what_the_queue_was_made_of_before_says_nothing_of_the_restored_one(
+    settings: Settings, database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
+    fill(settings)
+    with psycopg.connect(database_url) as connection:  # as a release of procrastinate left it that had fewer migrations
+        connection.execute("delete from reme.queue_migration where name like '03.04.%'")
+        kept = connection.execute("select count(*) from reme.queue_migration").fetchone()
+    backup(database_url, tmp_path / "old.backup")
+    restore(empty_database_url, tmp_path / "old.backup")
+    with psycopg.connect(empty_database_url) as connection:
+        assert connection.execute("select count(*) from reme.workspace").fetchone() == (3,)
+        assert connection.execute("select count(*) from reme.queue_migration").fetchone() > kept
+
+
 def test_keys_of_the_target_are_not_replaced(whole: Path, empty_database_url: str) -> None:
     migrate.upgrade(empty_database_url)
     key = "insert into reme.api_key (key_id, label, salt, digest) values ('a', 'service', '\\x00', '\\x00')"
