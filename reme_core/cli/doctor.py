@@ -153,11 +153,24 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
             return f"Postgres {version} at {mask_password(url)}{'' if settings.database_url else ', embedded'}"
 
         yield _look("postgres", reach)
+        if settings.pooler_url is not None:
+            yield _look("pooler", partial(_pooler, settings.pooler_url.get_secret_value()))
         for name, check in checks.items():
             if usable:
                 yield _look(name, partial(_ask_database, check, *usable[0]))
             else:
                 yield Finding(name, "not checked", "there is no database to ask")
+
+
+def _pooler(given: str) -> str:
+    """Check that the pooler, by which all transactions go, reaches the server: it lets callers in without that."""
+    from reme_core.postgres.connect import connect
+    from reme_core.postgres.errors import mask_password, normalise_url, translating_errors
+
+    url = normalise_url(given)
+    with translating_errors(url), closing(connect(url, autocommit=True)) as connection:
+        connection.execute("select 1")
+    return f"reaches the server from {mask_password(url)}"
 
 
 def _ask_database(check: Callable[[Connection, str], str], connection: Connection, url: str) -> str:

@@ -20,7 +20,7 @@ from psycopg import errors as pg
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from reme_core.errors import ConflictError, DatabaseError, InputError
+from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError
 from reme_core.postgres.embedded.server import EmbeddedServer
 from reme_core.postgres.errors import mask_password, normalise_url, translating_errors
 from reme_core.postgres.pool import POOL_SECONDS, make_pool
@@ -301,7 +301,7 @@ class Database:
                 connection = await pool.getconn(patience)
             except (PoolTimeout, TimeoutError) as error:
                 if self._away is not None:  # another caller has found out the reason already
-                    raise psycopg.OperationalError(self._away) from error
+                    raise DatabaseUnavailableError(self._away) from error
                 await self._ping()  # raises the reason; if this can connect, all connections of the pool were busy
                 raise PoolTimeout(f"none became free within {patience:g} s") from error
             self._away = None
@@ -374,16 +374,16 @@ class Database:
         return connection
 
     async def _ping(self) -> None:
-        with translating_errors(self.url):
-            await self._ensure_server()
-            # A pooler lets callers in while its server is away, so the server itself is asked too.
-            for url in filter(None, (self.url, self._pooler)):
-                try:
+        await self._ensure_server()
+        # A pooler lets callers in while its server is away, so the server itself is asked too.
+        for url in filter(None, (self.url, self._pooler)):
+            try:
+                with translating_errors(url):
                     connection = await AsyncConnection.connect(url, **self._session.arguments)
-                except psycopg.OperationalError as error:
-                    self._away = str(error)
-                    raise
-                await connection.close()
+            except DatabaseError as error:
+                self._away = str(error)
+                raise
+            await connection.close()
 
 
 async def _tidy(connection: Connection) -> None:

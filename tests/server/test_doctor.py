@@ -130,6 +130,13 @@ def test_a_database_that_is_away_stops_only_what_needs_it(doctor: Doctor) -> Non
     assert states(found)["not checked"] == ["encoding", "pgvector", "schema", "rights", "room", "clock", "jobs"]
 
 
+def test_a_pooler_that_is_away_is_told(doctor: Doctor, database_url: str) -> None:
+    found = doctor(database_url, "pooler_url=postgresql://nobody@127.0.0.1:1/none")
+    assert states(found)["wrong"] == ["pooler"]
+    assert found["pooler"]["found"] == "no server at nobody@127.0.0.1:1/none"
+    assert doctor(database_url, f"pooler_url={database_url}")["pooler"]["state"] == "fine"
+
+
 def test_a_database_that_cannot_hold_every_text_is_refused(
     doctor: Doctor, server_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from reme_core import AsyncReMe, Settings
-from reme_core.errors import ConfigurationError
+from reme_core.errors import ConfigurationError, DatabaseUnavailableError
 from tests.pooler import PGBOUNCER, pooler
 
 CLIENTS = 6
@@ -65,6 +65,13 @@ async def test_a_worker_takes_jobs_on(behind_pooler: Settings) -> None:
         async with asyncio.timeout(60):
             while not await reme.memories.list("alice"):
                 await asyncio.sleep(0.05)
+
+
+async def test_of_a_pooler_that_is_away_its_own_address_is_told(database_url: str, tmp_path: Path) -> None:
+    away = SecretStr("postgresql://nobody@127.0.0.1:1/none")
+    settings = Settings(database_url=SecretStr(database_url), pooler_url=away, data_dir=tmp_path / "data")
+    with pytest.raises(DatabaseUnavailableError, match=r"no server at nobody@127\.0\.0\.1:1/none"):
+        await AsyncReMe(settings).open()
 
 
 def test_it_is_said_that_a_pooler_alone_is_not_enough() -> None:
