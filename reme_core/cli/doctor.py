@@ -65,16 +65,16 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _look("disk", lambda: _disk(settings))
     yield _look("spool", lambda: _spool(settings))
     yield from _check_database(settings)
-    yield from asyncio.run(_check_models(settings))
+    yield from _check_models(settings)
 
 
-def _look(check: str, find: Callable[[], str]) -> Finding:
-    """The finding of a check: the text that `find` returns, or the error that it raises, with its advice."""
+def _look(check: str, find: Callable[[], str], *, advice: str = "") -> Finding:
+    """The finding of a check: the text that `find` returns, or the error that it raises and what to do about it."""
     try:
         return Finding(check, "fine", find())
     except ReMeError as error:
-        problem, _, advice = str(error).partition("; ")
-        return Finding(check, "wrong", problem, advice)
+        problem, _, own_advice = str(error).partition("; ")
+        return Finding(check, "wrong", problem, own_advice or advice)
     except Exception as error:  # whatever is wrong here is shown in its place, beside what else was found
         return Finding(check, "wrong", f"{type(error).__name__}: {error}", "this should not happen; please report it")
 
@@ -271,37 +271,37 @@ def _clock(connection: Connection, _url: str) -> str:
     return f"{apart * 1000:.0f} ms from the database's"
 
 
-async def _check_models(settings: Settings) -> list[Finding]:
+def _check_models(settings: Settings) -> Iterator[Finding]:
     from reme_core.models import registry
 
-    unused = [Finding("models", "wrong", *told.split(". ", 1)) for told in registry.unused_models(settings)]
-    asked: list[Finding] = []
+    for told in registry.unused_models(settings):
+        yield Finding("models", "wrong", *told.split(". ", 1))
     if not settings.llm:
-        asked.append(Finding("llm.default", "fine", registry.offline_reason(settings)))
+        yield Finding("llm.default", "fine", registry.offline_reason(settings))
     for name in settings.llm:
-        asked += await _ask(f"llm.{name}", partial(registry.chat_model, settings, name), _chat)
+        yield from _ask(f"llm.{name}", partial(registry.chat_model, settings, name), _chat)
     for name in settings.embedding_model or ("default",):
-        asked += await _ask(f"embedding_model.{name}", partial(registry.embedder, settings, name), _embed)
+        yield from _ask(f"embedding_model.{name}", partial(registry.embedder, settings, name), _embed)
     for name in settings.rerank_model:
-        asked += await _ask(f"rerank_model.{name}", partial(registry.reranker, settings, name), _rank)
-    return [*unused, *asked]
+        yield from _ask(f"rerank_model.{name}", partial(registry.reranker, settings, name), _rank)
 
 
-async def _ask(check: str, make: Callable[[], Any], call: Callable[[Any], Awaitable[str]]) -> list[Finding]:
+def _ask(check: str, make: Callable[[], Any], call: Callable[[Any], Awaitable[str]]) -> Iterator[Finding]:
     """The finding of one call of a model; none if the settings make no model, which `unused_models` reports."""
-    begun = time.perf_counter()
-    try:
-        model = make()
+
+    async def ask() -> str:
+        begun, model = time.perf_counter(), make()
         if model is None:
-            return []
+            return ""
         try:
             told = await call(model)
         finally:
             await model.aclose()
-    except ReMeError as error:
-        problem, _, advice = str(error).partition("; ")
-        return [Finding(check, "wrong", problem, advice or "check its URL, key and name")]
-    return [Finding(check, "fine", f"{model.name} {told} in {time.perf_counter() - begun:.1f} s")]
+        return f"{model.name} {told} in {time.perf_counter() - begun:.1f} s"
+
+    finding = _look(check, lambda: asyncio.run(ask()), advice="check its URL, key and name")
+    if finding.found:
+        yield finding
 
 
 async def _chat(model: Any) -> str:

@@ -121,7 +121,8 @@ class Endpoint:
         self.base_url = base_url.strip().rstrip("/")
         try:
             _transport.URL(self.base_url)
-        except _transport.InvalidURL as error:
+            _ = urlsplit(self.base_url).port  # the transport itself finds only while it connects that it is too large
+        except (_transport.InvalidURL, ValueError) as error:
             raise ConfigurationError(f"base_url {self.base_url!r} is no address: {error}; correct it") from None
         key = (api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key).strip()
         if not (key.isascii() and key.isprintable()):

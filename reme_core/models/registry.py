@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
 
 from reme_core.errors import ConfigurationError
 from reme_core.models.base import ChatModel, Embedder, OnCall, Reranker
@@ -167,7 +166,8 @@ def _has_no_endpoint(section: ModelSettings) -> bool:
 
 def _is_dashscope(section: ModelSettings) -> bool:
     # ReMe 0.1 configures DashScope as `openai_compatible` with its URL. DashScope's limits apply to that as well.
-    return section.backend == "dashscope" or "dashscope" in (urlsplit(section.base_url).hostname or "")
+    host = section.base_url.partition("://")[2].partition("/")[0]  # not parsed: it may be no address; see `Endpoint`
+    return section.backend == "dashscope" or "dashscope" in host.lower()
 
 
 def _is_at_dashscope(section: ModelSettings, key: str) -> bool:

@@ -116,6 +116,11 @@ def test_each_fault_is_told_with_what_to_do(doctor: Doctor, empty_database_url: 
     assert "embedding_model.default.base_url" in found["embedding_model.default"]["to_do"]
 
 
+def test_a_model_whose_url_is_none_hides_nothing_of_what_else_is_found(doctor: Doctor, database_url: str) -> None:
+    found = doctor(database_url, "llm.default.model_name=x", "llm.default.base_url=http://[::1")
+    assert states(found)["wrong"] == ["llm.default"] and "is no address" in found["llm.default"]["found"]
+
+
 def test_an_extension_that_the_role_may_not_create_is_told_before_an_upgrade(
     doctor: Doctor, plain_owner_url: str
 ) -> None:

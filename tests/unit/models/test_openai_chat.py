@@ -358,7 +358,7 @@ async def test_the_key_is_in_no_repr(chat: OpenAIChat):
     assert KEY not in repr(chat) + repr(vars(chat)) + repr(vars(chat._endpoint))
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://local\nhost/v1"])
+@pytest.mark.parametrize("url", ["http://[::1", "http://local\nhost/v1", "http://127.0.0.1:99999999"])
 def test_what_is_no_address_is_refused_at_once(url: str):
     with pytest.raises(ConfigurationError, match="is no address"):
         Endpoint(url)
