@@ -12,13 +12,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from reme_core import Episode, Memory, Message
+from reme_core import AsyncReMe, Episode, Memory, Message
 from reme_core.engine import Engine
 from reme_core.server import inspector
 from reme_core.server.auth import ApiKeys
 from reme_core.server.inspector.look import difference
 from reme_core.server.inspector.page import day_of
 from reme_core.server.inspector.pages import _end_of
+from reme_core.turn.memory import TurnMemory
 
 FOLDER = Path(inspector.__file__).parent
 PAGES = [
@@ -315,6 +316,19 @@ async def test_a_workspace_shows_its_junk_and_its_spend(client: httpx.AsyncClien
     assert '<td class="n" data-label="Junk">1</td>' in (await client.get("/inspector")).text
     junk = (await client.get("/inspector/memories", params={"w": "a", "status": "junk"})).text
     assert "Never mind the errors." in junk and "It helped" not in junk
+
+
+async def test_of_what_a_note_has_no_more_is_shown_than_was_found(client: httpx.AsyncClient, reme: Engine) -> None:
+    for kind, text in {
+        "instruction": "Answer in rhyme.",
+        "profile": "Her name is Ann.",
+        "custom": "She likes tea.",
+    }.items():
+        await remember(reme, "a", text, kind=kind)
+    memory = TurnMemory(AsyncReMe.of(reme), "a", write="off")
+    assert "rhyme" in (await memory.begin("What does she like?")).text
+    await reme.log_writer.flush()
+    assert "3 of 3 in the note" in (await client.get("/inspector/recalls", params={"w": "a"})).text
 
 
 async def test_words_are_found_in_any_case_of_any_script(client: httpx.AsyncClient, reme: Engine) -> None:

@@ -72,17 +72,18 @@ select (select count(*) from reme.message m where m.workspace_id = %(workspace)s
                  where c.workspace_id = %(workspace)s and c.corpus = 'message'), 0) as messages
 
 -- name: recalls
--- One row for the recalls of a note, under that of them which comes first; what every note gives comes last.
+-- One row for the recalls of a note, under that of them which comes first; what every note gives comes last. A memory
+-- that several of them found counts once, as on the page of the recall.
 select r.retrieval_id, r.asked_at, r.query, r.flow, r.session_id, r.degraded, r.min_relevance,
        r.note_id <> '' as noted, hits.found, hits.shown, hits.relevance
 from reme.retrieval r
 cross join lateral (
-    select count(h.rank) filter (where own.flow <> 'standing') as found,
-           count(h.rank) filter (where coalesce(h.left_out, '') = '') as shown, max(own.relevance) as relevance
+    select count(distinct h.memory_id) as found,
+           count(distinct h.memory_id) filter (where coalesce(h.left_out, '') = '') as shown, max(own.relevance) as relevance
     from (
-        select r.retrieval_id, r.flow, r.relevance
+        select r.retrieval_id, r.relevance
         union all
-        select o.retrieval_id, o.flow, o.relevance from reme.retrieval o
+        select o.retrieval_id, o.relevance from reme.retrieval o
         where o.workspace_id = r.workspace_id and o.note_id = r.note_id and o.note_id <> ''
           and o.retrieval_id <> r.retrieval_id
     ) own
@@ -118,13 +119,13 @@ order by r.flow = 'standing', r.asked_at, r.retrieval_id
 select distinct on (h.memory_id) h.retrieval_id, h.rank, h.memory_id, h.kind, h.vector, h.lexical, h.time, h.type, h.final,
        h.relevance, h.left_out, h.helped, coalesce(m.content, said.content) as content, m.when_to_use,
        m.status, coalesce(m.observed_at, m.recorded_at, said.sent_at) as at, said.session_id, said.role, said.author,
-       evidence.quote, evidence.session_id as evidence_session, evidence.source_id as evidence_id
+       evidence.quote
 from reme.retrieval_hit h
 left join reme.memory m on h.kind <> 'conversation' and m.workspace_id = h.workspace_id and m.memory_id = h.memory_id
 left join reme.message said
     on h.kind = 'conversation' and said.workspace_id = h.workspace_id and said.message_id = h.memory_id
 left join lateral (
-    select coalesce(nullif(s.quote, ''), q.content) as quote, q.session_id, s.source_id
+    select coalesce(nullif(s.quote, ''), q.content) as quote
     from reme.memory_source s
     join reme.message q on q.workspace_id = s.workspace_id and q.message_id = s.source_id
     where s.workspace_id = m.workspace_id and s.memory_id = m.memory_id and s.source_kind = 'message'
