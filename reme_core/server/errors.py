@@ -35,30 +35,25 @@ from reme_core.server.wire import describe_problems
 
 log = logging.getLogger(__name__)
 
-_STATUS: Final[tuple[tuple[type[ReMeError], int], ...]] = (
-    (InputError, 422),
-    (NotFoundError, 404),
-    (ConflictError, 409),
-    (ConfigurationError, 409),  # the request is valid, but this service is not configured for it
-    (EmbeddingModelError, 409),
-    (FlowError, 422),
-    (DatabaseError, 503),
-    (SpoolError, 503),
-    (ModelUnavailableError, 503),
-    (ModelAnswerError, 502),
-    (ModelError, 502),
+_ANSWERS: Final[tuple[tuple[type[ReMeError], int, str], ...]] = (
+    (InputError, 422, ""),
+    (NotFoundError, 404, ""),
+    (ConflictError, 409, ""),
+    (ConfigurationError, 409, ""),  # the request is valid, but this service is not configured for it
+    (EmbeddingModelError, 409, ""),
+    (FlowError, 422, ""),
+    (DatabaseError, 503, "the database is unavailable; try again later, or ask the operator of the service"),
+    (SpoolError, 503, ""),
+    (ModelUnavailableError, 503, "a model is unavailable; try again later, or ask the operator of the service"),
+    (ModelRefusedError, 502, "a model refuses this request; change it, or ask the operator of the service"),
+    (ModelAnswerError, 502, "a model's answer is of no use; try again, or ask the operator of the service"),
+    (ModelError, 502, "a model refuses this service; ask its operator"),
+    (ReMeError, 500, ""),
 )
-"""The HTTP status of each class of errors. An error has the status of the first class that it is an instance of."""
+"""The HTTP status of each class of errors, and what callers are told instead of its message, if that is not for them.
 
-_MESSAGES: Final[tuple[tuple[type[ReMeError], str], ...]] = (
-    (DatabaseError, "the database is unavailable; try again later, or ask the operator of the service"),
-    (EmbeddingModelError, ""),
-    (ModelUnavailableError, "a model is unavailable; try again later, or ask the operator of the service"),
-    (ModelRefusedError, "a model refuses this request; change it, or ask the operator of the service"),
-    (ModelAnswerError, "a model's answer is of no use; try again, or ask the operator of the service"),
-    (ModelError, "a model refuses this service; ask its operator"),
-)
-"""What callers are told instead of an error's message; empty: its message. The first class counts."""
+The first class counts that an error is an instance of.
+"""
 INTERNAL_MESSAGE: Final = "an error of the service itself; its log tells more under this request id"
 
 _CODES: Final = {
@@ -139,7 +134,7 @@ def message_for_caller(error: ReMeError) -> str:
     """The message of an error, without details of the database and the models; the log has them."""
     # A caller may be one of many tenants. Addresses and roles do not concern them, nor what a model's provider says,
     # which may hold a part of the key.
-    return next((told for kind, told in _MESSAGES if isinstance(error, kind)), "") or str(error)
+    return next(told for kind, _, told in _ANSWERS if isinstance(error, kind)) or str(error)
 
 
 def degraded_for_caller(degraded: str) -> str:
@@ -179,7 +174,7 @@ def status_of(error: ReMeError) -> int:
     """The HTTP status of an error."""
     if isinstance(error, AccessError):
         return error.status
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+    return next(status for kind, status, _ in _ANSWERS if isinstance(error, kind))
 
 
 def _allowed_methods(app: FastAPI, path: str) -> list[str]:
