@@ -45,7 +45,7 @@ def environment(language: str) -> jinja2.Environment:
 
     made.globals |= {"t": translate, "url": url, "changed_fields": changed_fields, "curve": curve_points}
     made.filters |= {"when": when, "day": day, "number": number, "share": share, "difference": difference}
-    made.filters["pairs"] = lambda values, translate: [(str(value), translate(str(value))) for value in values]
+    made.filters["pairs"] = lambda values: [(str(value), translate(str(value))) for value in values]
     return made
 
 
@@ -136,8 +136,9 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def curve_points(points: Sequence[Sequence[float]], column: int) -> str:
+def curve_points(points: Sequence[Sequence[float]], column: int) -> Iterator[tuple[str, str]]:
     """The points of a curve for SVG, 300 wide and 100 high."""
     first, last = points[0][0], points[-1][0]
     wide = max(last - first, 1)
-    return " ".join(f"{300 * (p[0] - first) / wide:.1f},{100 - 100 * min(max(p[column], 0), 1):.1f}" for p in points)
+    for point in points:
+        yield f"{300 * (point[0] - first) / wide:.1f}", f"{100 - 100 * min(max(point[column], 0), 1):.1f}"
