@@ -19,7 +19,7 @@ from reme_core.store.logs import logging_for_workspace
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.types import Message
 from reme_core.working.compact import SUMMARY, Placed, Turns, summary_message, transcript_of
-from reme_core.working.offload import Style, handle_in, handles_in, offload
+from reme_core.working.offload import Style, handles_in, is_excerpt, offload
 from reme_core.working.summary import summarise_turns
 from reme_core.working.window import CountTokens, WindowUse, check_context, tokenizer_of
 
@@ -29,7 +29,7 @@ Mode = Literal["auto", "compact", "compress"]
 # To Postgres `\b` is a backspace, and `\B` a backslash; it writes the edge of a word, and no edge, in its own way.
 _EDGES = {r"\b": r"\y", r"\B": r"\Y"}
 _SMALL = 8  # one output, and the summary, may each take an eighth of the window
-_TOOLS, _ALL = ("tool",), ("tool", "assistant", "user")
+_TOOLS, _TALK = ("tool",), ("assistant", "user")
 _LEAST = 64  # tokens below which no message is shortened, however full the window is; chosen, not measured
 
 
@@ -79,22 +79,23 @@ class _Task:
         """Whether more of the window is taken than `working.compact_from`."""
         return self.use(view).share > self.settings.compact_from
 
-    def squeeze(self, view: list[Placed]) -> tuple[list[Placed], list[Artifact]]:
-        """Shorten messages until the window is not full: first above the limit, then under ever smaller limits.
+    def squeeze(self, view: list[Placed], given: Sequence[Message]) -> tuple[list[Placed], list[Artifact]]:
+        """Shorten messages until the window is not full: what people and the agent said above the limit, then more.
 
-        Under the smaller limits, outputs of tools are shortened first, and then messages of all roles.
+        Under ever smaller limits, outputs of tools are shortened first, and then what was said.
         """
         limit = self.limit
         smaller = [limit >> halved for halved in range(1, limit.bit_length()) if limit >> halved >= _LEAST]
         made: list[Artifact] = []
-        for roles, most in ((_ALL, limit), *((_TOOLS, one) for one in smaller), *((_ALL, one) for one in smaller)):
+        for roles, most in ((_TALK, limit), *((_TOOLS, one) for one in smaller), *((_TALK, one) for one in smaller)):
             if not self.is_full(view):
                 break
-            places, seen = [place for place, _ in view], [message for _, message in view]
-            # Shortened messages and the summary name a handle, which would be lost if they were shortened again.
-            short = {n for n, message in enumerate(seen) if message.role == "tool" and handle_in(message.content)}
-            short |= {n for n, place in enumerate(places) if place == SUMMARY}
-            done = offload(seen, self.session_id, most, self.style, roles=roles, passed_over=short)
+            places = [place for place, _ in view]
+            # Always from what was given: the handle of a shorter excerpt is that of the whole text, too.
+            whole = [given[n] if n != SUMMARY and message.role in roles else message for n, message in view]
+            # What was given as an excerpt, and the summary, name a handle, which would be lost.
+            short = {n for n, one in enumerate(whole) if places[n] == SUMMARY or is_excerpt(one.content)}
+            done = offload(whole, self.session_id, most, self.style, roles=roles, passed_over=short)
             view, made = list(zip(places, done.messages, strict=True)), [*made, *done.artifacts]
         return view, made
 
@@ -195,7 +196,7 @@ class Working:
             new.append(artifact)
             view = turns.view(cut, summary_message(stored_text(artifact.summary, self._redacted)))
         if mode == "auto":
-            view, squeezed = task.squeeze(view)
+            view, squeezed = task.squeeze(view, given)
             handles, new = [*handles, *(one.artifact_id for one in squeezed)], [*new, *squeezed]
         # If this fails, nothing leaves the window.
         if new:
@@ -206,7 +207,7 @@ class Working:
             places=[place for place, _ in view],
             before=before,
             use=task.use(view),
-            offloaded=handles,
+            offloaded=list(dict.fromkeys(handles)),
             compacted=turns.handles[cut] if cut else "",
             made=made[1].author if made else "",
         )

@@ -150,6 +150,11 @@ def handle_in(text: str) -> str:
     return found[1] if found else ""
 
 
+def is_excerpt(text: str) -> bool:
+    """Whether a text is what stands in the place of a shortened message."""
+    return text.startswith("[") and text.endswith("</end>") and handle_in(text) != ""
+
+
 def handles_in(messages: Iterable[Message]) -> set[str]:
     """All handles that shortened messages and summaries name, those of outputs in a summary included."""
     return {word for message in messages if handle_in(message.content) for word in _WORD.findall(message.content)}

@@ -22,7 +22,7 @@ from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import NOTE, fence
 from reme_core.text.answers import parse_json, strip_thinking
 from reme_core.types import Message
-from reme_core.working.offload import READ, calls_answered, handle_in, source_of
+from reme_core.working.offload import READ, calls_answered, handle_in, is_excerpt, source_of
 from reme_core.working.window import CountTokens
 
 log = logging.getLogger(__name__)
@@ -141,13 +141,13 @@ async def summarise_turns(
 
 
 def _lines(turns: Sequence[Message]) -> list[_Line]:
-    """All sentences, in order; for a shortened output only its handle."""
+    """All sentences, in order; for a shortened message only its handle."""
     lines: list[_Line] = []
     for message, call in zip(turns, calls_answered(turns), strict=True):
         if message.content.startswith(f"<{NOTE}>") and handle_in(message.content):
             lines += _lines_of_summary(message.content)
-        elif message.role == "tool" and (handle := handle_in(message.content)):
-            lines.append(_Line(f"{handle}: {source_of(message, call)}", "tool", "outputs"))
+        elif is_excerpt(message.content):
+            lines.append(_Line(f"{handle_in(message.content)}: {source_of(message, call)}", "tool", "outputs"))
         elif message.role != "system":
             text = strip_thinking(message.content) if message.role == "assistant" else message.content
             sentences = (sentence.strip() for sentence in _SENTENCE.split(text))

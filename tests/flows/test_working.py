@@ -315,6 +315,20 @@ async def test_one_turn_that_is_too_much_is_shortened_and_stays_whole_in_store(r
     assert (await reme.working.read("acme", handle, size=10**6)).text == pasted
 
 
+async def test_however_short_an_excerpt_gets_its_handle_gives_the_whole_text(reme: Engine) -> None:
+    prompt = Message(role="system", content=" ".join(f"rule{n}" for n in range(1_250)))
+    pasted = "Sum up this report:\n" + "\n".join(f"line {n} of the report" for n in range(3_000))
+    fitted = await fit(reme, [prompt, Message(content=pasted)])
+    [handle] = fitted.offloaded
+    assert handle_in(fitted.messages[1].content) == handle
+    assert (await reme.working.read("acme", handle, size=10**6)).text == pasted
+    # Given back and summarised, it is still named.
+    more = [Message(role="assistant", content="I will."), Message(content=log_of(1))]
+    again = await fit(reme, [*fitted.messages, *more])
+    assert again.made == "rules" and handle in handles_in(again.messages)
+    assert len(await reme.working.artifacts("acme", "s")) == 3  # both texts, and the turns
+
+
 async def test_erasing_a_conversation_or_a_workspace_erases_what_left_its_window(reme: Engine) -> None:
     for session in ("s", "t"):
         await fit(reme, step(1, log_of(1)), session=session, window=16_000)
