@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pgvector import HalfVector
 
@@ -10,7 +11,7 @@ from reme_core.models.base import Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import load
-from reme_core.types import Memory
+from reme_core.types import SCOPES, Memory
 
 _SQL = load("feedback.sql", columns=rows.SELECTED)
 
@@ -71,25 +72,27 @@ async def seldom_useful(
 async def nearest(
     database: Database,
     workspace: str,
+    memories: Sequence[Memory],
     vectors: Vectors,
     *,
     model: str,
     kinds: Sequence[str],
     limit: int,
 ) -> list[list[tuple[Memory, float]]]:
-    """For each of these unit vectors of a model, the nearest active memories with their cosine, nearest first.
+    """For each of these memories the nearest active ones of its scope with their cosine, nearest first.
 
-    It is exact, and not logged.
+    Row n of `vectors` is the unit vector of `memories[n]`, by the `model`. It is exact, and not logged.
     """
-    found: list[list[tuple[Memory, float]]] = [[] for _ in vectors]
-    if len(vectors):
-        values = {
+    found: list[list[tuple[Memory, float]]] = [[] for _ in memories]
+    if memories:
+        values: dict[str, Any] = {
             "workspace": workspace,
             "vectors": [HalfVector(vector) for vector in vectors],
             "model": model,
             "kinds": list(kinds),
             "limit": limit,
         }
+        values |= {f"{name}s": [getattr(memory, name) for memory in memories] for name in SCOPES}
         for number, similarity, *row in await database.fetch(workspace, _SQL["nearest"], values):
             found[number - 1].append((rows.to_memory(workspace, row), float(similarity)))
     return found

@@ -304,6 +304,23 @@ async def test_the_same_lesson_is_saved_by_each_who_learns_it(
     assert {m.user_id for m in await reme_with_chat.memories.list("w")} == {"ann", "bob"}
 
 
+async def test_a_person_s_lesson_is_found_again_beside_those_of_many_others(
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback
+) -> None:
+    first, again = "Write the date in the form YYYY-MM-DD.", "Write the date in this form: YYYY-MM-DD."
+
+    async def learn(person: str, words: str) -> list[Memory]:
+        loopback.chat(answering(success_extraction={"lessons": [lesson("Searching a flight on a day", words)]}))
+        attempts = [{**BOOKED, "task_id": f"flight of {person}"}]
+        await flow(reme_with_chat, "summary_task_memory", workspace_id="w", trajectories=attempts, user_id=person)
+        return await reme_with_chat.memories.list("w", user_id=person)
+
+    await learn("ann", first)
+    for number in range(6):  # more than are compared with one lesson
+        await learn(f"person {number}", again)
+    assert [memory.content for memory in await learn("ann", again)] == [first]
+
+
 async def test_what_postgres_cannot_store_is_taken_out_of_a_model_s_words(
     reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:

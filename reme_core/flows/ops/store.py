@@ -54,7 +54,7 @@ async def _separate_known(state: SummaryState, deps: Deps, same_from: float) -> 
     asked = await vectors_of(memories, embedder, state.vectors)
     state.vectors = {(embedder.name, searched_text(m)): vector for m, vector in zip(memories, asked, strict=True)}
     kinds = [str(kind) for kind in TASK_KINDS]
-    near = await nearest(deps.database, workspace, asked, model=embedder.name, kinds=kinds, limit=_CANDIDATES)
+    near = await nearest(deps.database, workspace, memories, asked, model=embedder.name, kinds=kinds, limit=_CANDIDATES)
     stored = {memory.memory_id: memory for candidates in near for memory, _ in candidates}
     # Situations are compared first: their embeddings are there. Those of whole lessons cost a call of the model.
     pairs: dict[str, list[Memory]] = {}

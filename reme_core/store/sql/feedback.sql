@@ -53,14 +53,17 @@ where workspace_id = %(workspace)s and status = 'active' and kind = any(%(kinds)
 order by memory_id
 
 -- name: nearest
-select asked.number, found.similarity, ${columns}
-from unnest(%(vectors)b::halfvec[]) with ordinality as asked (vector, number)
+-- Each among what is of its own person, agent and run.
+select asked.number, m.similarity, ${columns}
+from unnest(%(vectors)b::halfvec[], %(user_ids)s::text[], %(agent_ids)s::text[], %(run_ids)s::text[])
+    with ordinality as asked (vector, user_id, agent_id, run_id, number)
 cross join lateral (
-    select e.document_id, -(e.embedding <#> asked.vector) as similarity
+    select m.*, -(e.embedding <#> asked.vector) as similarity
     from reme.embedding e
+    join reme.memory m on m.workspace_id = %(workspace)s and m.document_id = e.document_id
     where e.workspace_id = %(workspace)s and e.model = %(model)s and e.active and e.kind = any(%(kinds)s)
+      and m.user_id = asked.user_id and m.agent_id = asked.agent_id and m.run_id = asked.run_id
     order by e.embedding <#> asked.vector
     limit %(limit)s
-) found
-join reme.memory m on m.workspace_id = %(workspace)s and m.document_id = found.document_id
-order by asked.number, found.similarity desc, m.memory_id
+) m
+order by asked.number, m.similarity desc, m.memory_id
