@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
@@ -12,7 +12,7 @@ from reme_core.prompts.fence import is_note
 from reme_core.prompts.note_text import without_notes
 from reme_core.text.answers import strip_thinking
 from reme_core.text.terms import language_of
-from reme_core.types import Message
+from reme_core.types import Message, ToolCall
 
 MAX_MESSAGE = 1_500
 """Characters of one message that a prompt shows. The rest of a long tool result seldom teaches anything."""
@@ -67,6 +67,22 @@ def message_before(message: Message, spoken: Sequence[Message]) -> Message | Non
     if last is None or (last.role != "assistant" and last.author == message.author):
         return None
     return last
+
+
+def calls_answered(messages: Iterable[Message]) -> list[ToolCall | None]:
+    """For each message the tool call that it answers, or None.
+
+    Ids may be used again in a conversation, so it is the nearest call before. Calls of one message that have the same
+    id are answered in their order.
+    """
+    waiting: dict[str, list[ToolCall]] = {}
+    answered: list[ToolCall | None] = []
+    for message in messages:
+        waiting |= {call.id: [one for one in message.tool_calls if one.id == call.id] for call in message.tool_calls}
+        calls = waiting.get(message.tool_call_id, []) if message.role == "tool" else []
+        # The last one stays, since an output may come in parts.
+        answered.append(calls.pop(0) if len(calls) > 1 else next(iter(calls), None))
+    return answered
 
 
 def quoted_answer(answer: str, asked: Message, language: Language) -> str:

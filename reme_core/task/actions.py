@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from reme_core.flows.tool_output import error_in, is_output
-from reme_core.prompts.transcript import condense
+from reme_core.prompts.transcript import calls_answered, condense
 from reme_core.types import Message
 
 _MAX_VALUE = 60  # characters
@@ -25,12 +25,14 @@ class Action:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     result: str = ""
     error: str = ""
+    code: str = ""
+    """The Python in which it stands; the arguments of such a call are not read."""
     message_ids: tuple[str, ...] = ()
 
     @property
-    def call_key(self) -> tuple[str, str]:
+    def call_key(self) -> tuple[str, str, str]:
         """Equal for calls of the same tool with the same arguments."""
-        return self.tool, json.dumps(self.arguments, sort_keys=True, default=str)
+        return self.tool, self.code, json.dumps(self.arguments, sort_keys=True, default=str)
 
 
 @dataclass(frozen=True)
@@ -49,24 +51,31 @@ def actions_of(messages: Sequence[Message]) -> list[Action]:
     `apis.spotify.login(…)` in a fenced block, if the next message is the output of that code.
     """
     found: list[Action] = []
-    waiting: dict[int, str] = {}  # calls without a result: their places in `found`, with their ids
-    for number, message in enumerate(messages):
+    place_of: dict[int, int] = {}  # by the identity of a call, the place of its action
+    open_places: list[int] = []  # of calls without a result
+    for message, answered, following in zip(messages, calls_answered(messages), [*messages[1:], None], strict=True):
         if message.tool_calls:
             for call in message.tool_calls:
-                waiting[len(found)] = call.id
+                place_of[id(call)] = len(found)
+                open_places.append(len(found))
                 found.append(Action(call.name, _arguments(call.arguments), message_ids=(message.message_id,)))
         elif message.role == "tool":
-            place = _place_of_call(waiting, message.tool_call_id)
-            if place is None:
+            if answered is not None and message.tool_call_id:
+                place = place_of[id(answered)]
+            elif open_places:
+                place = open_places[0]  # a result without a known id is of the first call that has none yet
+            else:
+                place = len(found)
                 found.append(Action(message.author or "tool"))
-                place = len(found) - 1
-            waiting.pop(place, None)
+            if place in open_places:
+                open_places.remove(place)
             found[place] = _add_result(found[place], message)
-        elif message.role == "assistant" and number + 1 < len(messages) and _is_run_output(messages[number + 1]):
-            calls = [Action(name, message_ids=(message.message_id,)) for name in _calls_in_code(message.content)]
+        elif message.role == "assistant" and following is not None and _is_run_output(following):
+            code = _code_in(message.content)
+            calls = [Action(name, code=code, message_ids=(message.message_id,)) for name in _calls_in(code)]
             # The output is of the whole block, and an error in it stopped the last call.
             found.extend(calls[:-1])
-            found.extend(_add_result(call, messages[number + 1]) for call in calls[-1:])
+            found.extend(_add_result(call, following) for call in calls[-1:])
     return found
 
 
@@ -101,9 +110,10 @@ def unresolved_errors(actions: Sequence[Action]) -> list[Action]:
 
 def repeated_calls(actions: Sequence[Action]) -> list[tuple[Action, int]]:
     """Calls made at least three times with the same arguments and the same result, each with how many times."""
-    counts: dict[tuple[tuple[str, str], str], list[Action]] = {}
+    counts: dict[tuple[tuple[str, ...], str], list[Action]] = {}
     for action in actions:
-        counts.setdefault((action.call_key, action.result), []).append(action)
+        if action.result or not action.code:  # of the calls in a block only the last has a result that is known
+            counts.setdefault((action.call_key, action.result), []).append(action)
     return [(same[0], len(same)) for same in counts.values() if len(same) >= _MANY]
 
 
@@ -136,17 +146,10 @@ def _arguments(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
-def _place_of_call(waiting: Mapping[int, str], call_id: str) -> int | None:
-    # A result without a known id belongs to the first call that has none yet.
-    if call_id and call_id in waiting.values():
-        return next(place for place, waited in waiting.items() if waited == call_id)
-    return next(iter(waiting), None)
-
-
 def _add_result(action: Action, message: Message) -> Action:
     return replace(
         action,
-        result=message.content,
+        result="\n".join(filter(None, (action.result, message.content))),
         error=error_in(message.content),
         message_ids=(*action.message_ids, message.message_id),
     )
@@ -160,8 +163,11 @@ def _is_run_output(message: Message) -> bool:
     return message.role in ("user", "system") and is_output(message.content)
 
 
-def _calls_in_code(text: str) -> list[str]:
-    code = "\n".join(_BLOCK.findall(text))
+def _code_in(text: str) -> str:
+    return "\n".join(_BLOCK.findall(text))
+
+
+def _calls_in(code: str) -> list[str]:
     # Calls of Python's own modules are no calls of tools.
     return [name for name in _DOTTED_CALL.findall(code) if not name.startswith(("print.", "json.", "re."))]
 

@@ -18,7 +18,7 @@ from reme_core.task.actions import actions_of
 from reme_core.task.answers import ask_for_lessons
 from reme_core.task.contrast import contrast
 from reme_core.task.lessons import format_path
-from reme_core.task.state import Segment, TaskState, is_scored, segments_of, task_of
+from reme_core.task.state import Segment, TaskState, is_scored, segments_of, task_key, task_of
 from reme_core.types import Memory, Trajectory
 
 Pair = tuple[Segment, Segment]
@@ -89,8 +89,7 @@ def _group_by_task(trajectories: Sequence[Trajectory]) -> list[list[Segment]]:
     """The attempts that have a score and messages, by task; those without a `task_id` by the text of their task."""
     groups: dict[str, list[Segment]] = {}
     for attempt in segments_of([trajectory for trajectory in trajectories if is_scored(trajectory)], []):
-        # No `task_id` begins with a NUL, so no id is taken for the text of a task.
-        groups.setdefault(attempt.trajectory.task_id or f"\0{task_of(attempt)}", []).append(attempt)
+        groups.setdefault(task_key(attempt), []).append(attempt)
     return list(groups.values())
 
 

@@ -9,7 +9,7 @@ from reme_core.flows.drafts import RULES, draft
 from reme_core.prompts import Language, phrase
 from reme_core.task.actions import Action, actions_of, fixes_of
 from reme_core.task.lessons import describe_fix
-from reme_core.task.state import Segment, answer_of, task_of
+from reme_core.task.state import Segment, answer_of, task_key, task_of
 from reme_core.types import Memory
 
 _MANY_MORE = 1.5  # calls of the worse attempt for each of the better one, from which the length is worth a sentence
@@ -27,10 +27,9 @@ def contrast(better: Segment, worse: Segment, language: Language) -> Memory | No
     ]
     if not differences:
         return None
-    same_task = better.trajectory.task_id == worse.trajectory.task_id
     head = (
         phrase("compare_scores", language, best=f"{better.trajectory.score:g}", worst=f"{worse.trajectory.score:g}")
-        if same_task
+        if task_key(better) == task_key(worse)
         else phrase("compare_pair", language, best=task_of(better), worst=task_of(worse))
     )
     involved = {i for action in (*good, *bad) for i in action.message_ids}

@@ -61,6 +61,12 @@ def task_of(segment: Segment) -> str:
     return condense(str(goal or request or segment.trajectory.task_id), _TASK)
 
 
+def task_key(segment: Segment) -> str:
+    """Equal for attempts at the same task: its `task_id`, or where there is none the text of the task."""
+    # No `task_id` begins with a NUL, so no id is taken for the text of a task.
+    return segment.trajectory.task_id or f"\0{task_of(segment)}"
+
+
 def is_request(message: Message) -> bool:
     """Whether a person asks for something in a message."""
     # Agents that write code get its output as a message of the user.

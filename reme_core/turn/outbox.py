@@ -16,6 +16,7 @@ import psycopg
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, SpoolError
 from reme_core.prompts.fence import is_note
+from reme_core.prompts.transcript import calls_answered
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool
 from reme_core.store.tool_calls import ToolCallResult
@@ -25,7 +26,6 @@ from reme_core.turn.connections import TurnConnection
 from reme_core.turn.options import Write
 from reme_core.turn.tool_calls import OWN_TOOLS
 from reme_core.types import Message, ToolCall
-from reme_core.working.offload import calls_answered
 
 log = logging.getLogger(__name__)
 

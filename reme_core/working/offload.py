@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import most_tokens
 from reme_core.prompts.fence import fence
-from reme_core.prompts.transcript import assignments, condense
+from reme_core.prompts.transcript import assignments, calls_answered, condense
 from reme_core.store.artifacts import Artifact, stored_text
 from reme_core.text.ids import stable_id
 from reme_core.types import Message, ToolCall
@@ -87,22 +87,6 @@ class Style:
 def handle_of(*parts: object) -> str:
     """A handle made from the parts; equal parts give equal handles."""
     return stable_id(*parts)[:12]  # short: the model has to read and write it
-
-
-def calls_answered(messages: Iterable[Message]) -> list[ToolCall | None]:
-    """For each message the tool call that it answers, or None.
-
-    Ids may be used again in a conversation, so it is the nearest call before. Calls of one message that have the same
-    id are answered in their order.
-    """
-    waiting: dict[str, list[ToolCall]] = {}
-    answered: list[ToolCall | None] = []
-    for message in messages:
-        waiting |= {call.id: [one for one in message.tool_calls if one.id == call.id] for call in message.tool_calls}
-        calls = waiting.get(message.tool_call_id, []) if message.role == "tool" else []
-        # The last one stays, since an output may come in parts.
-        answered.append(calls.pop(0) if len(calls) > 1 else next(iter(calls), None))
-    return answered
 
 
 def source_of(message: Message, call: ToolCall | None) -> str:

@@ -20,9 +20,10 @@ from reme_core.errors import ModelError
 from reme_core.models import ChatModel
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import NOTE, fence
+from reme_core.prompts.transcript import calls_answered
 from reme_core.text.answers import parse_json, strip_thinking
 from reme_core.types import Message
-from reme_core.working.offload import READ, calls_answered, handle_in, is_excerpt, source_of
+from reme_core.working.offload import READ, handle_in, is_excerpt, source_of
 from reme_core.working.window import CountTokens
 
 log = logging.getLogger(__name__)

@@ -32,6 +32,17 @@ def test_results_without_ids_are_matched_in_order() -> None:
     assert [(f.tool, f.result) for f in found] == [("a", "first"), ("b", "second")]
 
 
+def test_a_result_is_of_the_call_before_it_also_where_ids_are_used_again() -> None:
+    messages = [call("search", "call_0"), call("book", "call_0"), result("Error: no room", "call_0")]
+    messages += [call("pay", "call_0"), result("paid:", "call_0"), result("12 euros", "call_0")]
+    found = actions_of(messages)
+    assert [(f.tool, f.result) for f in found] == [
+        ("search", ""),
+        ("book", "Error: no room"),
+        ("pay", "paid:\n12 euros"),
+    ]
+
+
 def test_a_result_without_a_call_still_counts() -> None:
     lone = Message.model_validate({"role": "tool", "name": "clock", "content": "12:00"})
     assert [(f.tool, f.result) for f in actions_of([lone])] == [("clock", "12:00")]
@@ -87,6 +98,20 @@ def test_a_call_that_is_repeated_without_effect_is_a_loop() -> None:
 def test_calls_with_changing_results_are_no_loop() -> None:
     messages = [m for n in range(4) for m in (call("step", d="left"), result(f"at {n}"))]
     assert repeated_calls(actions_of(messages)) == []
+
+
+def test_calls_in_code_are_a_loop_where_the_code_is_the_same() -> None:
+    def ran(code: str) -> list[Message]:
+        return [
+            Message(role="assistant", content=f"```python\n{code}\n```"),
+            Message(role="user", content="Output:\nNone"),
+        ]
+
+    different = ran("\n".join(f"apis.songs.show(song_id={n})" for n in range(5)))
+    different += [m for n in range(5) for m in ran(f"apis.songs.show(song_id={n})")]
+    assert repeated_calls(actions_of(different)) == []
+    ((action, count),) = repeated_calls(actions_of([m for _ in range(3) for m in ran("apis.songs.next()")]))
+    assert (action.tool, count) == ("apis.songs.next", 3)
 
 
 def test_a_path_leaves_out_what_failed() -> None:
