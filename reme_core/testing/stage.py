@@ -56,6 +56,7 @@ class WatchedReMe(AsyncReMe):
         recorded: The new messages of each record.
         traces: The id of the trace in which each recall ran.
         may_answer: Recalls wait until it is set, as it is by default.
+        may_keep_calls: Tool memory waits likewise.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -64,6 +65,8 @@ class WatchedReMe(AsyncReMe):
         self.traces: list[int] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
+        self.may_keep_calls = threading.Event()
+        self.may_keep_calls.set()
         self._connect(Connection(settings, lambda settings: _WatchedEngine(settings, self)))
 
 
@@ -80,11 +83,18 @@ class _WatchedEngine(Engine):
             """Keep the query and the current trace, and answer when it may."""
             self._watched.recalled.append(questions[0].text)
             self._watched.traces.append(trace.get_current_span().get_span_context().trace_id)
-            if not self._watched.may_answer.is_set():
-                await asyncio.to_thread(self._watched.may_answer.wait)
+            await asyncio.to_thread(self._watched.may_answer.wait)
             return await answer(questions, *rest, **options)
 
-        self.recall_steps.answer = watch  # type: ignore[method-assign]  # in place of the method, for this engine alone
+        record = self.tools.record
+
+        async def hold(*calls: Any, **options: Any) -> Any:
+            await asyncio.to_thread(self._watched.may_keep_calls.wait)
+            return await record(*calls, **options)
+
+        # In place of the methods, for this engine alone.
+        self.recall_steps.answer = watch  # type: ignore[method-assign]
+        self.tools.record = hold  # type: ignore[method-assign]
 
     async def record(
         self, workspace: str, messages: MessageLike | Sequence[MessageLike], **options: Any

@@ -46,14 +46,7 @@ async def _no_call_is_kept_unless_asked_for(stage: Stage) -> None:
 @check(Rule.TOOLS, Capability.TOOLS)
 async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
     reme = await stage.open_watched_memory()
-    answering = asyncio.Event()
-    record = reme.tools.record
-
-    async def hesitate(*call: object, **options: object) -> object:
-        await answering.wait()
-        return await record(*call, **options)  # type: ignore[arg-type]  # whatever it was called with
-
-    reme.tools.record = hesitate  # type: ignore[assignment,method-assign]  # for this memory alone
+    reme.may_keep_calls.clear()
     model = ScriptedModel()
     conversation = await stage.talk(model, client=reme, kinds=KINDS, write="background")
     try:
@@ -62,7 +55,7 @@ async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
     except TimeoutError:
         expect(False, "the turn waited until tool memory had recorded the call")
     finally:
-        answering.set()
+        reme.may_keep_calls.set()
     await conversation.aclose()
     tools = await _statistics(stage)
     expect(tools, "a call is lost that tool memory was slow to record")

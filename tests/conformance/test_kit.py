@@ -25,6 +25,7 @@ from reme_core.testing import (
     Rule,
     ScriptedModel,
     clock,
+    tool_checks,
     validate,
 )
 from reme_core.testing.checks import CHECKS
@@ -136,6 +137,9 @@ class PlainConversation(Conversation):
         if self.fault == "writes its notes":
             new = [Message(content=self.note.text.replace("<", "(")), *new]
         await self.turn.record(new, question.message_id, session_id=self.session)
+        if self.fault == "waits for tool memory":
+            while done and not self.turn.counts.tool_calls:
+                await asyncio.sleep(0.01)
         if self.fault == "writes twice":
             await self.turn.record([Message(content="by the way")], new_id())
 
@@ -239,6 +243,7 @@ FAULTS = {
     "holds a span": "no_span_stays_current_between_events",
     "hides tokens": "summaries_are_counted",
     "hides tool calls": "each_call_is_counted_once_and_a_failure_as_one",
+    "waits for tool memory": "a_call_does_not_wait_for_tool_memory",
     "counts tool calls again": "a_call_is_kept_while_the_database_is_away",
 }
 """What an adapter may do wrong, and the check that catches it."""
@@ -257,6 +262,7 @@ async def test_an_adapter_that_breaks_a_rule_is_caught(
 ) -> None:
     check = next(check for check in CHECKS if check.name == FAULTS[fault])
     monkeypatch.setattr(testing, "CHECKS", [check])
+    monkeypatch.setattr(tool_checks, "_PATIENCE", 5.0)
     report = await validate(PlainDriver(fault), database_url=database_url)
     assert not report
     assert [failure.check for failure in report.failures] == [FAULTS[fault]], str(report)
