@@ -121,38 +121,37 @@ def render(
     always, spent = _fit_lines(instructions, share, titles[0], line)
     known_facts, facts_spent = _fit_lines(facts, share - spent, titles[1], line)
     left -= spent + facts_spent
-    known = {m.memory_id for m in (*always, *known_facts)}
+    told = tuple(memory for memory, _ in (*always, *known_facts))
+    known = {memory.memory_id for memory in told}
     recalled = [hit for hit in hits if hit.memory.memory_id not in known]
     memories = [hit for hit in recalled if hit.memory.kind != Kind.CONVERSATION]
     messages = [hit for hit in recalled if hit.memory.kind == Kind.CONVERSATION]
-    messages = [hit for hit in messages if not is_quoted(hit.memory, (*always, *known_facts))]
+    messages = [hit for hit in messages if not is_quoted(hit.memory, told)]
     kept, spent = _fit_lines(memories, left, titles[1], lambda hit: line(hit.memory))
     quoted, _ = _fit_lines(messages, left - spent, titles[2], lambda hit: quote(hit.memory))
     # The newest first: of two statements about one thing the current one stands before the one that it replaced.
-    statements = sorted([*known_facts, *(hit.memory for hit in kept)], key=_time_of, reverse=True)
-    lines = [
-        [line(memory) for memory in always],
-        [line(memory) for memory in statements],
-        [quote(hit.memory) for hit in quoted],
-    ]
+    statements = [*known_facts, *((hit.memory, text) for hit, text in kept)]
+    statements.sort(key=lambda statement: _time_of(statement[0]), reverse=True)
+    parts = [[text for _, text in part] for part in (always, statements, quoted)]
     text = note(
-        "\n".join("\n".join([title, *part]) for title, part in zip(titles, lines, strict=True) if part), language
+        "\n".join("\n".join([title, *part]) for title, part in zip(titles, parts, strict=True) if part), language
     )
-    return Note(text, (*kept, *quoted), (*always, *known_facts), count_tokens(text))
+    return Note(text, tuple(hit for hit, _ in (*kept, *quoted)), told, count_tokens(text))
 
 
 def _fit_lines(
     items: Sequence[Item], budget: int, title: str, text_of: Callable[[Item], str]
-) -> tuple[list[Item], int]:
-    """The items, best first, whose lines fit below their title, and the tokens that all of it takes."""
-    kept: list[Item] = []
+) -> tuple[list[tuple[Item, str]], int]:
+    """The items, best first, with their lines, as far as these fit below their title; and the tokens of all of it."""
+    kept: list[tuple[Item, str]] = []
     spent = count_tokens(title) + 1  # with the line break behind it
     for item in items:
-        spent += count_tokens(text_of(item)) + (1 if kept else 0)
+        text = text_of(item)
+        spent += count_tokens(text) + (1 if kept else 0)
         if spent > budget:
             break  # not `continue`: a worse item never takes a better one's place
-        kept.append(item)
-    return kept, count_tokens("\n".join([title, *map(text_of, kept)])) + 1 if kept else 0
+        kept.append((item, text))
+    return kept, count_tokens("\n".join([title, *(text for _, text in kept)])) + 1 if kept else 0
 
 
 _DATES: Final[dict[Language, dict[str, str]]] = {

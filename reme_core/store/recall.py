@@ -26,7 +26,7 @@ from reme_core.store.relevance import Found, Match, Question, judged_hits
 from reme_core.text.likeness import words_of
 from reme_core.text.redact import redact
 from reme_core.text.timex import AskedTime
-from reme_core.types import SCOPES, Hit, Kind, Recollection
+from reme_core.types import SCOPES, Hit, Kind, Recollection, new_id
 
 log = logging.getLogger(__name__)
 
@@ -119,6 +119,7 @@ class Recall:
         begun = perf_counter()  # without the time for the vector, which the log of model calls has
         hits, relevance = await self._judged_hits(questions, plan)
         recollection = Recollection.model_construct(  # not validated again: its hits are valid
+            retrieval_id=new_id(),
             workspace_id=questions[0].workspace,
             query=questions[0].text,
             hits=hits if relevance >= min_relevance else [],

@@ -46,10 +46,11 @@ def heard_message(
         texts: Other texts of a `Message`, such as `author`.
     """
     values: dict[str, Any] = {name: text_of_value(value) for name, value in texts.items()}
-    with suppress(ValueError, OverflowError):  # if it names no time, it was said just now
-        said_at = _TIME.validate_python(sent_at)
-        # A time without a zone is by the clock of this machine, as `datetime.now()` gives it.
-        values["sent_at"] = moment_of(said_at if said_at.tzinfo else said_at.astimezone())
+    if sent_at is not None:
+        with suppress(ValueError, OverflowError):  # if it names no time, it was said just now
+            said_at = _TIME.validate_python(sent_at)
+            # A time without a zone is by the clock of this machine, as `datetime.now()` gives it.
+            values["sent_at"] = moment_of(said_at if said_at.tzinfo else said_at.astimezone())
     message = Message.model_validate(
         {
             "role": role,
@@ -60,9 +61,10 @@ def heard_message(
             **values,
         }
     )
-    named = text_of_value(own_id)
-    # Behind the validation, which refuses halves of surrogate pairs in an id; they are escaped when it is recorded.
-    return message.model_copy(update={"message_id": id_within(named, session_id)}) if named else message
+    if named := text_of_value(own_id):
+        # Behind the validation, which refuses halves of surrogate pairs in an id; they are escaped when it is recorded.
+        message.message_id = id_within(named, session_id)
+    return message
 
 
 def heard_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
