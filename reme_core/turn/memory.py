@@ -46,7 +46,7 @@ from reme_core.turn.closing import Closing
 from reme_core.turn.connections import Client, ReMeLike, TurnConnection
 from reme_core.turn.failures import report_failure, within
 from reme_core.turn.notes import NotesByTurn
-from reme_core.turn.options import TurnOptions, check_chance, complete_options, name_workspace
+from reme_core.turn.options import TurnOptions, complete_options, name_workspace
 from reme_core.turn.outbox import Deduplicator, Outbox
 from reme_core.turn.recall import TurnRecall, spell_out
 from reme_core.types import Hit, Kind, Message, Scope, names_in
@@ -298,7 +298,7 @@ class TurnMemory(Closing):
         return len(new) if new and self._deliver_soon(calls=new) else 0
 
     async def recall(self, query: str, *, limit: int | None = None, min_relevance: float = 0.0) -> list[Hit]:
-        """Recall without a turn: memories of the kinds in use, and messages, what fits best first.
+        """Deliver what waits, and recall without a turn: memories of the kinds in use, and messages, the best first.
 
         Args:
             query: What to look for.
@@ -311,11 +311,11 @@ class TurnMemory(Closing):
         """
         if not isinstance(query, str):
             raise InputError(f"a query is text, not {query!r:.60}")
-        chance = check_chance("min_relevance", min_relevance)
-        return await self.reme.connection.portal.run(self._hits(query, limit or self.top_k, chance))
+        return await self.reme.connection.portal.run(self._hits(query, limit or self.top_k, min_relevance))
 
     async def _hits(self, query: str, limit: int, min_relevance: float) -> list[Hit]:
         async with within(self.patience):
+            await self._outbox.catch_up(self.workspace_id, self.patience / 2)
             engine = await self._connection.engine()
             return await self._recall.hits(engine, self.workspace_id, query, limit=limit, min_relevance=min_relevance)
 

@@ -194,13 +194,18 @@ class Outbox:
             raise errors[0]
 
     async def catch_up(self, workspace: str, seconds: float) -> None:
-        """`flush` before a recall, for so many seconds at most.
+        """`flush` before a recall, for so many seconds at most; what is not delivered waits on.
 
-        Recalls need no lock: while somebody holds the workspace's, a turn has the memory that there is.
+        A recall only reads. While somebody holds the workspace's lock, or the database's disk is full, it finds what
+        there is.
         """
-        with contextlib.suppress(TimeoutError, ConflictError):
+        try:
             async with asyncio.timeout(seconds):
                 await self.flush(workspace)
+        except (TimeoutError, ConflictError):
+            log.debug("a recall does not wait for what is being delivered")
+        except Exception as error:  # whatever it is, the recall may go well
+            log.warning("what was said waits for the database: %s", error)
 
     async def settle(self) -> None:
         """Wait for what is being delivered; from then on the engine erases what waits together with what is stored."""

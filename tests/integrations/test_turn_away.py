@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from reme_core import AsyncReMe
@@ -56,6 +57,23 @@ async def test_a_dead_database_is_an_error_where_asked(gate: Gate, tmp_path: Pat
         for name in ("", "t1"):  # who got an error tries again
             assert "Lisbon" in (await turn.begin(ASKED, name)).text
 
+
+async def test_a_database_that_takes_no_writes_is_recalled_from(reme: AsyncReMe, database_url: str) -> None:
+    await reme.memories.add("alice", TOLD)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
+        await connection.execute(_FULL_DISK)
+    async with TurnMemory(reme, "alice", write="awaited", spool="memory") as turn:
+        await turn.record([Message(content="My cat is called Minka.")])
+        assert turn.counts.failures == 1
+        note = await turn.begin(ASKED, "t1")
+        assert note.error is None and "Lisbon" in note.text
+
+
+_FULL_DISK = """
+create function public.full_disk() returns trigger language plpgsql as
+$$ begin raise exception 'no space left' using errcode = 'disk_full'; end $$;
+create trigger full_disk before insert on reme.message for each row execute function public.full_disk();
+"""
 
 KILLED = """
 import asyncio, os, sys

@@ -127,8 +127,15 @@ async def test_a_recall_outside_a_turn_gives_nothing_that_is_unlikely_to_fit(tur
     await reme.memories.add("alice", [TOLD])
     assert await turn.recall("Which bus goes to the airport?")
     assert not await turn.recall("Which bus goes to the airport?", min_relevance=0.9)
-    with pytest.raises(InputError, match="min_relevance is a chance"):
-        await turn.recall("Rex", min_relevance=2)
+    for chance in (2, "0.5"):
+        with pytest.raises(InputError, match="min_relevance is a chance"):
+            await turn.recall("Rex", min_relevance=chance)  # type: ignore[arg-type]  # of a text
+
+
+async def test_what_was_just_said_is_found_outside_a_turn(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice", write="background") as turn:
+        await turn.record([Message(content=TOLD)])
+        assert [hit.content for hit in await turn.recall(ASKED)] == [TOLD]
 
 
 async def test_what_fits_best_comes_first_be_it_a_memory_or_a_message(turn: TurnMemory, reme: AsyncReMe) -> None:
