@@ -70,9 +70,9 @@ class ConversationIds:
     in it, or by another of its agents.
     """
 
-    def __init__(self, conversation: str) -> None:
-        """Begin a conversation of that name."""
-        self._asked = stable_id(conversation)
+    def __init__(self, conversation: str, person: str = "") -> None:
+        """Begin a conversation of that name; two people (`user_id`) may each have one of the same name."""
+        self._asked = stable_id(conversation, person) if person else stable_id(conversation)
         self._said: Counter[str] = Counter()
 
     def name(self, message: Message) -> Message:
@@ -91,15 +91,15 @@ class ConversationIds:
 def with_recorded_ids(
     messages: Sequence[Message],
     recorded: Sequence[Message],
-    conversation: str,
+    ids: ConversationIds,
     as_recorded: Callable[[Sequence[Message]], Sequence[Message]],
 ) -> list[Message]:
     """The messages of a whole conversation, with ids: those of the record where it has the same words in this order.
 
-    New ids follow from the name of the conversation. `as_recorded` gives messages the words that a record keeps of
-    them; those of the record it gives them anew, since secrets may have stayed in it until now.
+    `ids` gives new ones. `as_recorded` gives messages the words that a record keeps of them; those of the record it
+    gives them anew, since secrets may have stayed in it until now.
     """
-    ids, place, known = ConversationIds(conversation), 0, []
+    place, known = 0, []
     kept = [(message.role, message.content) for message in as_recorded(recorded)]
     for message, as_kept in zip(messages, as_recorded(messages), strict=True):
         named, said = ids.name(message), (as_kept.role, as_kept.content)

@@ -115,6 +115,6 @@ class Turn:
         said = read_messages(self._messages)
         if not self._session_id:
             return said
-        ids = ConversationIds(self._session_id)
+        ids = ConversationIds(self._session_id, self._memory.scope["user_id"])
         named = [ids.name(message) for message in said]
         return [m if "message_id" in m.model_fields_set else n for m, n in zip(said, named, strict=True)]

@@ -74,6 +74,16 @@ async def test_an_agent_with_two_memories_is_shown_the_newest_note_of_each(
     assert "Lisbon" in model.last_prompt and "balls" in model.last_prompt
 
 
+async def test_two_people_say_the_same_in_sessions_of_one_name(reme: AsyncReMe, model: ScriptedModel) -> None:
+    memories = [
+        ReMeMemory(reme, "alice", session_id="s1", user_id=person, write="awaited") for person in ("ann", "bob")
+    ]
+    for memory in memories:
+        await AssistantAgent("assistant", FakeClient(model), memory=[memory]).run(task=TOLD)
+    told = [person for person, content in await stored_rows(reme, "user_id, content") if content == TOLD]
+    assert told == ["ann", "bob"]
+
+
 async def test_many_agents_share_a_memory_and_nothing_is_written_twice(reme: AsyncReMe, model: ScriptedModel) -> None:
     memory = ReMeMemory(reme, "alice")
     agents = [AssistantAgent(f"a{number}", FakeClient(model), memory=[memory]) for number in range(70)]

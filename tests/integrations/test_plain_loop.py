@@ -49,6 +49,14 @@ def test_each_turn_is_recorded_once_and_the_note_never(settings: Settings, loopb
         ]
 
 
+def test_two_people_may_say_the_same_in_conversations_of_one_name(settings: Settings) -> None:
+    with ReMe(settings) as reme:
+        for person in ("ann", "bob"):
+            with Turn(reme, "shop", [TOLD], session_id="monday", user_id=person):
+                pass
+        assert [message.user_id for message in reme.messages("shop", "monday")] == ["ann", "bob"]
+
+
 def test_a_question_without_words_gets_the_standing_memories(settings: Settings) -> None:
     with ReMe(settings) as reme:
         reme.memories.add("alice", "Answer in rhyme.", kind="instruction")

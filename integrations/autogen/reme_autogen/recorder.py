@@ -40,16 +40,16 @@ class Session:
         self.recorded: set[str] = set()
 
 
-# By workspace and id, as long as a recorder has them: the agents of a team may each have a memory of their own.
-_sessions: weakref.WeakValueDictionary[tuple[str, str], Session] = weakref.WeakValueDictionary()
+# By workspace, person and id, as long as a recorder has them: the agents of a team may each have a memory of their own.
+_sessions: weakref.WeakValueDictionary[tuple[str, str, str], Session] = weakref.WeakValueDictionary()
 
 
 class ContextRecorder:
     """Records one context as one conversation, or as several if the context is cleared."""
 
     def __init__(self, turn: TurnMemory, session_id: str) -> None:
-        self._turn = turn
-        self._session = _sessions.setdefault((turn.workspace_id, session_id), Session(session_id))
+        self._turn, self._person = turn, turn.scope["user_id"]
+        self._session = _sessions.setdefault((turn.workspace_id, self._person, session_id), Session(session_id))
         self.number = self._session.number  # how many conversations the session had before this one
         self._length = 0
 
@@ -86,7 +86,7 @@ class ContextRecorder:
 
     def _name(self, messages: Sequence[LLMMessage]) -> list[Message]:
         """The messages for memory, with their ids in the present conversation."""
-        ids = ConversationIds(self.session_id)
+        ids = ConversationIds(self.session_id, self._person)
         named = [ids.name(part) for message in messages for part in from_model(message)]
         return [message.model_copy(update={"session_id": self.session_id}) for message in named]
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 from reme_core.errors import InputError, ReMeError
 from reme_core.turn import (
     Client,
+    ConversationIds,
     Note,
     Position,
     ReMeLike,
@@ -351,7 +352,8 @@ class ReMeMemory(LongTermMemory, Memory):
         # Taken out only here: a run that is cancelled while it waits leaves them to the next one.
         history, self._history = self._history, []
         waiting, self._waiting = self._waiting, []
-        return [*with_recorded_ids(history, recorded, self.session_id, self.turn.as_recorded), *waiting]
+        ids = ConversationIds(self.session_id, self.turn.scope["user_id"])
+        return [*with_recorded_ids(history, recorded, ids, self.turn.as_recorded), *waiting]
 
 
 def _is_answer(message: Message) -> bool:
