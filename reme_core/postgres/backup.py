@@ -42,8 +42,8 @@ _SETTINGS: Final = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
 }
-# Each table, the tables that it refers to, and its columns that can be copied. Two tables tell how the database that has
-# them was made; the restored one is made anew.
+# Each table, the tables that it refers to, and its columns that can be copied. The two that are left out tell how the
+# database that has them was made; the restored one is made anew.
 _TABLES: Final = """
 select c.relname,
        array(select distinct f.relname from pg_constraint k join pg_class f on f.oid = k.confrelid

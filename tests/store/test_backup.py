@@ -142,7 +142,7 @@ def test_what_the_queue_was_made_of_before_says_nothing_of_the_restored_one(
     restore(empty_database_url, tmp_path / "old.backup")
     with psycopg.connect(empty_database_url) as connection:
         assert connection.execute("select count(*) from reme.workspace").fetchone() == (3,)
-        assert connection.execute("select count(*) from reme.queue_migration").fetchone() > kept
+        assert connection.execute("select count(*) from reme.queue_migration").fetchone() != kept
 
 
 def test_keys_of_the_target_are_not_replaced(whole: Path, empty_database_url: str) -> None:
