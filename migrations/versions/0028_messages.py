@@ -1,14 +1,6 @@
 """Messages."""
 
-from reme_core.postgres.migrate import run_sql
+from reme_core.postgres.migrate import sql_steps
 
-revision = "0028"
-down_revision = "0027"
-
-
-def upgrade() -> None:
-    run_sql("0028_messages.up.sql")
-
-
-def downgrade() -> None:
-    run_sql("0028_messages.down.sql")
+revision, down_revision = "0028", "0027"
+upgrade, downgrade = sql_steps("0028_messages")

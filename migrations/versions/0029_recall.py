@@ -1,14 +1,6 @@
 """Vectors, postings, and the logs of recalls and model calls."""
 
-from reme_core.postgres.migrate import run_sql
+from reme_core.postgres.migrate import sql_steps
 
-revision = "0029"
-down_revision = "0028"
-
-
-def upgrade() -> None:
-    run_sql("0029_recall.up.sql")
-
-
-def downgrade() -> None:
-    run_sql("0029_recall.down.sql")
+revision, down_revision = "0029", "0028"
+upgrade, downgrade = sql_steps("0029_recall")

@@ -1,14 +1,6 @@
 """Views and functions for people."""
 
-from reme_core.postgres.migrate import run_sql
+from reme_core.postgres.migrate import sql_steps
 
-revision = "0032"
-down_revision = "0031"
-
-
-def upgrade() -> None:
-    run_sql("0032_views.up.sql")
-
-
-def downgrade() -> None:
-    run_sql("0032_views.down.sql")
+revision, down_revision = "0032", "0031"
+upgrade, downgrade = sql_steps("0032_views")

@@ -1,14 +1,6 @@
 """Jobs: one of a workspace is under way at a time, and the others take no place of a worker."""
 
-from reme_core.postgres.migrate import run_sql
+from reme_core.postgres.migrate import sql_steps
 
-revision = "0036"
-down_revision = "0035"
-
-
-def upgrade() -> None:
-    run_sql("0036_turns.up.sql")
-
-
-def downgrade() -> None:
-    run_sql("0036_turns.down.sql")
+revision, down_revision = "0036", "0035"
+upgrade, downgrade = sql_steps("0036_turns")

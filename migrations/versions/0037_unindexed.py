@@ -1,14 +1,6 @@
 """Vectors: many that are added at once join the index of a large workspace afterwards."""
 
-from reme_core.postgres.migrate import run_sql
+from reme_core.postgres.migrate import sql_steps
 
-revision = "0037"
-down_revision = "0036"
-
-
-def upgrade() -> None:
-    run_sql("0037_unindexed.up.sql")
-
-
-def downgrade() -> None:
-    run_sql("0037_unindexed.down.sql")
+revision, down_revision = "0037", "0036"
+upgrade, downgrade = sql_steps("0037_unindexed")

@@ -1,14 +1,6 @@
 """Jobs: no two conversations have the same lock."""
 
-from reme_core.postgres.migrate import run_sql
+from reme_core.postgres.migrate import sql_steps
 
-revision = "0039"
-down_revision = "0038"
-
-
-def upgrade() -> None:
-    run_sql("0039_locks.up.sql")
-
-
-def downgrade() -> None:
-    run_sql("0039_locks.down.sql")
+revision, down_revision = "0039", "0038"
+upgrade, downgrade = sql_steps("0039_locks")

@@ -1,14 +1,6 @@
 """Memories: what changed since a moment, and what no chat model has read, is found without a look at all others."""
 
-from reme_core.postgres.migrate import run_sql
+from reme_core.postgres.migrate import sql_steps
 
-revision = "0040"
-down_revision = "0039"
-
-
-def upgrade() -> None:
-    run_sql("0040_upkeep_indexes.up.sql")
-
-
-def downgrade() -> None:
-    run_sql("0040_upkeep_indexes.down.sql")
+revision, down_revision = "0040", "0039"
+upgrade, downgrade = sql_steps("0040_upkeep_indexes")

@@ -7,7 +7,7 @@ of one, without branches, from `0027`. Development versions had lower numbers; t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -135,6 +135,18 @@ def allow_triggers(connection: Connection) -> None:
 
 # What ends at a semicolon outside of a function's body, a text and a comment.
 _STATEMENT = re.compile(r"(?:\$\$.*?\$\$|'(?:[^']|'')*'|--[^\n]*|[^;])+", re.DOTALL)
+
+
+def sql_steps(name: str) -> tuple[Callable[[], None], Callable[[], None]]:
+    """The `upgrade` and the `downgrade` of a migration that consists of its two files of `migrations/sql`."""
+
+    def upgrade() -> None:
+        run_sql(f"{name}.up.sql")
+
+    def downgrade() -> None:
+        run_sql(f"{name}.down.sql")
+
+    return upgrade, downgrade
 
 
 def run_sql(name: str) -> None:
