@@ -254,3 +254,10 @@ def test_the_environment_of_the_server_holds_no_keys(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
     monkeypatch.setenv("PGPORT", "1")
     assert not {"OPENAI_API_KEY", "PGPORT"} & set(files.environment())
+
+
+def test_a_server_that_is_too_busy_to_say_who_is_connected_keeps_its_supervisor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor, "_STOP_SECONDS", 0.1)
+    assert supervisor._connections(["/bin/sh", "-c", "sleep 9"]) == 1  # so it looks again in a moment

@@ -126,9 +126,12 @@ def _wait_for_last_user(lock: int, plan: dict[str, Any]) -> None:
 def _connections(command: list[str]) -> int:
     if not Path(command[0]).exists():  # its environment was removed: such a server is of no use to anybody
         return 0
-    answer = subprocess.run(
-        [*command, _CONNECTIONS], capture_output=True, text=True, check=False, timeout=_STOP_SECONDS
-    )
+    try:
+        answer = subprocess.run(
+            [*command, _CONNECTIONS], capture_output=True, text=True, check=False, timeout=_STOP_SECONDS
+        )
+    except subprocess.TimeoutExpired:  # the machine is too busy to tell; without a supervisor the server would stay
+        return 1
     return int(answer.stdout) if answer.returncode == 0 else 0
 
 
