@@ -310,13 +310,8 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[bytes]) -> 
     return written
 
 
-async def _is_true(conn: AsyncConnection[Any], statement: str, workspace: str) -> bool:
-    row = await (await conn.execute(_SQL[statement], {"workspace": workspace})).fetchone()
-    return bool(row and row[0])
-
-
 async def _require_workspace(conn: AsyncConnection[Any], workspace: str) -> None:
-    if not await _is_true(conn, "exists", workspace):
+    if await (await conn.execute(_SQL["exists"], {"workspace": workspace})).fetchone() is None:
         raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists those there are")
 
 

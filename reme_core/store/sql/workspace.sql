@@ -15,7 +15,7 @@ order by w.workspace_id
 select count(*) from reme.message where workspace_id = %(workspace)s and erased_at is null
 
 -- name: exists
-select exists (select from reme.workspace where workspace_id = %(workspace)s)
+select from reme.workspace where workspace_id = %(workspace)s
 
 -- name: dump
 -- What a user deleted is not given out; it waits for erasure or for somebody who looks into the history.
