@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import threading
@@ -13,6 +14,8 @@ from typing import Any, Final
 import anyio.to_thread
 from mcp import types
 from pydantic import ValidationError
+
+log = logging.getLogger(__name__)
 
 _LAST_SECONDS: Final = 30.0  # for the calls that run when the input ends; a model may be slow
 
@@ -51,8 +54,13 @@ class Pipes:
                     await self._answered.wait()
 
     async def write(self, text: str) -> None:
-        """Write a line to the standard output, and flush it."""
-        await anyio.to_thread.run_sync(_write, text)
+        """Write a line to the standard output, and flush it; where nobody reads any more, it is lost."""
+        try:
+            await anyio.to_thread.run_sync(_write, text)
+        except BrokenPipeError:
+            # The end of the input, which follows, ends the service in order: what runs is finished, and stored.
+            log.warning("nobody reads the answers any more")
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the rest of it would fail at the end
         message = _message(text)
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             self._unanswered.discard(message.id)

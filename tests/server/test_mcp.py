@@ -239,6 +239,21 @@ def test_a_call_at_the_end_of_the_input_is_answered(migrated_data_dir: Path) -> 
     assert "Traceback" not in process.stderr
 
 
+def test_a_client_that_goes_away_ends_it_in_order(migrated_data_dir: Path) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    command = [str(Path(sys.executable).parent / "reme"), "mcp"]
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    environ = os.environ | {"REME_HOME": str(migrated_data_dir)}
+    with subprocess.Popen(command, env=environ, text=True, **pipes) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n")
+        process.stdin.close()
+        told = process.stderr.read()
+        assert process.wait(timeout=60) == 0
+    assert "nobody reads the answers any more" in told and "Traceback" not in told and "BrokenPipe" not in told
+
+
 def test_ctrl_c_ends_it_although_its_input_stays_open(migrated_data_dir: Path) -> None:
     code = (
         "import signal\nfrom reme_core.cli import main\n"
