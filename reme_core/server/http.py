@@ -132,8 +132,9 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
 
 def _needs_no_key(method: str, path: str) -> bool:
     """Whether a request concerns nothing that is remembered, or is for the inspector, which asks for the key itself."""
-    first = path.removeprefix("/").partition("/")[0]
-    return first == "inspector" or (method == "GET" and first in ("health", "list", "docs", "openapi.json"))
+    if method == "GET":
+        return path.removeprefix("/").partition("/")[0] in ("inspector", "health", "list", "docs", "openapi.json")
+    return path.startswith("/inspector/")  # not `/inspector` itself, which is a flow's if one has that name
 
 
 def _service_routes(catalog: Catalog, metrics: Metrics) -> APIRouter:

@@ -187,3 +187,13 @@ async def test_what_a_flow_takes_by_default_it_takes_and_needs_a_key_for(setting
         refused = await client.post("/few", json={"query": "tea"}, headers=headers)
         assert refused.status_code == 403 and "'shop'" in refused.json()["message"]
         assert (await client.post("/few", json={"query": "x", "workspace_id": ""}, headers=headers)).status_code == 200
+
+
+async def test_a_flow_with_the_name_of_the_inspector_needs_a_key_like_others(settings: Settings) -> None:
+    settings.flow["inspector"] = FlowSettings(flow_content="build_query >> recall >> merge")
+    async with Engine(settings) as reme, connected(app := create_app(reme)) as client:
+        assert (await client.post("/inspector", json={"query": "tea"})).status_code == 200
+        service: Service = app.state.service
+        key = await service.keys.create("me")
+        assert (await client.post("/inspector", json={"query": "tea"})).status_code == 401
+        assert (await client.post("/inspector", json={"query": "tea"}, headers=bearer(key))).status_code == 200
