@@ -63,7 +63,7 @@ app = FastAPI(title="A chat with tenants", lifespan=lifespan)
 @app.post("/chat")
 async def chat(said: Said, request: Request, workspace: Annotated[str, Depends(tenant)]) -> Answer:
     """Answer with what is known about this person."""
-    reme, session_id = request.app.state.reme, f"{said.user}/{said.conversation}"
+    reme, session_id = request.app.state.reme, json.dumps([said.user, said.conversation])  # no two are alike
     before = await reme.messages(workspace, session_id)
     messages = [{"role": message.role, "content": message.content} for message in before[-20:]]
     messages.append({"role": "user", "content": said.text})
