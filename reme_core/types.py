@@ -11,9 +11,9 @@ import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 from reme_core.errors import InputError
@@ -185,6 +185,15 @@ def scope_of_given(names: Mapping[str, str | None]) -> Scope:
     return cast(Scope, {name: value for name, value in names.items() if value is not None})
 
 
+def _rename_role(value: Any) -> Any:
+    # OpenAI calls the system "developer" now, and called a tool "function" once.
+    return {"developer": "system", "function": "tool"}.get(value, value) if isinstance(value, str) else value
+
+
+Role = Annotated[Literal["user", "assistant", "system", "tool"], BeforeValidator(_rename_role)]
+"""Who speaks in a message."""
+
+
 class Message(Scoped, _FromClient):
     """One turn of a conversation.
 
@@ -195,7 +204,7 @@ class Message(Scoped, _FromClient):
 
     model_config = ConfigDict(populate_by_name=True, extra="ignore")
 
-    role: Literal["user", "assistant", "system", "tool"] = "user"
+    role: Role = "user"
     content: str = ""
     author: str = Field("", validation_alias=AliasChoices("author", "name"))
     """Who speaks, if the role does not say it."""
@@ -216,12 +225,6 @@ class Message(Scoped, _FromClient):
         # Parts with an image or a sound have no text.
         texts = [part if isinstance(part, str) else part.get("text") for part in value if isinstance(part, str | dict)]
         return "\n".join(text for text in texts if isinstance(text, str))
-
-    @field_validator("role", mode="before")
-    @classmethod
-    def _rename_roles(cls, value: Any) -> Any:
-        # OpenAI calls the system "developer" now, and called a tool "function" once.
-        return {"developer": "system", "function": "tool"}.get(value, value) if isinstance(value, str) else value
 
 
 class Trajectory(_FromClient, Observed):

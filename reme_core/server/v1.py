@@ -32,7 +32,7 @@ from reme_core.types import (
 )
 
 _ACTOR: Final = "http"
-MemoryId = Annotated[str, Path(min_length=1, max_length=500, pattern=WITHOUT_NUL)]
+MemoryId = Annotated[str, Path(min_length=1, pattern=WITHOUT_NUL)]
 PlainText = Annotated[str, Field(pattern=WITHOUT_NUL)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]

@@ -33,6 +33,7 @@ from reme_core.flows.state import RetrievalState
 from reme_core.given import LARGEST_MEASURE, JsonObject, moment_of
 from reme_core.postgres.database import check_workspace
 from reme_core.store.tool_calls import unknown_key
+from reme_core.types import Role
 
 DEFAULT_WORKSPACE: Final = "default"
 _MIN_INTEGER: Final = -(2**31)
@@ -109,7 +110,7 @@ class FunctionIn(_Wire):
 class MessageIn(_Wire):
     """A message of a conversation."""
 
-    role: Literal["user", "assistant", "system", "tool"] | None = "user"
+    role: Role | None = "user"
     content: str | list[dict[str, Any]] | None = Field(
         "", description="The text, or content parts of which the text is taken."
     )

@@ -8,6 +8,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from reme_core.engine import Engine
+
 Client = httpx.AsyncClient
 ROOT = "/v1/workspaces/alice/"
 
@@ -113,7 +115,8 @@ async def test_a_workspace_may_have_slashes_in_its_name(client: Client) -> None:
 
 async def test_every_name_that_may_be_given_can_be_reached(client: Client) -> None:
     names = [("w", "doc/7"), ("w", "memories"), ("w", "a b%2Fc?#é"), ("w", "history"), ("a/memories", "memories"),
-             ("line\nbreak", "m\nn"), ("100%25", "doc/7/history"), ("memories", "restore")]  # fmt: skip
+             ("line\nbreak", "m\nn"), ("100%25", "doc/7/history"), ("memories", "restore"),
+             ("w", "x" * 600)]  # fmt: skip
     for workspace, name in names:
         root = f"/v1/workspaces/{quote(workspace, safe='')}/memories"
         made = await client.post(root, json={"memories": [{"memory_id": name, "content": "Rex is a dog."}]})
@@ -163,6 +166,12 @@ async def test_recall_says_why_and_keeps_to_the_kinds(client: Client) -> None:
     assert (await ok(client, "POST", "recall", json=nothing | {"min_relevance": 0.15}))["hits"] == []
     for no_chance in (2, False, "0.5"):
         await ok(client, "POST", "recall", 422, json=nothing | {"min_relevance": no_chance})
+
+
+async def test_roles_may_have_the_names_that_other_years_gave_them(client: Client, reme: Engine) -> None:
+    said = [{"role": role, "content": "Be brief.", "session_id": "s"} for role in ("developer", "function")]
+    await ok(client, "POST", "records", json={"messages": said})
+    assert [message.role for message in await reme.messages("alice", "s")] == ["system", "tool"]
 
 
 async def test_what_is_recorded_is_found_as_it_was_said_and_queued_once(client: Client) -> None:

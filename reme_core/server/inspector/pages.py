@@ -20,7 +20,7 @@ router = APIRouter(prefix="/inspector", route_class=PageRoute)
 PageNumber = Annotated[int, Query(ge=1, le=100_000)]
 PageNumberOrNone = Annotated[int | None, Query(ge=1, le=100_000)]
 Text = Annotated[str, Query(max_length=4_000)]
-Id = Annotated[str, Query(min_length=1, max_length=500)]
+Id = Annotated[str, Query(min_length=1)]
 
 _KINDS: Final = [str(kind) for kind in Kind if kind is not Kind.CONVERSATION]
 _MESSAGES: Final = 50  # of a conversation, on one page
