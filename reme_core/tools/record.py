@@ -15,6 +15,7 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.flows.state import UpdateResult
 from reme_core.flows.tool_output import MAX_ERROR, error_in
+from reme_core.given import storable
 from reme_core.models import ChatModel
 from reme_core.postgres.database import Database
 from reme_core.prompts import phrase, prompt
@@ -40,14 +41,15 @@ async def add_tool_calls(state: ToolState, deps: Deps) -> None:
         InputError: None is given, or none of them is valid.
     """
     workspace = state.workspace_id
-    before = {stats.tool_name for stats in await tool_calls.statistics(deps.database, workspace)}
+    names = list({storable(str(call.get("tool_name"))) for call in state.tool_call_results})
+    earlier = await tool_calls.newest_calls(deps.database, workspace, names, limit=1)
     stored, report = await store_calls(deps.database, workspace, state.tool_call_results)
     state.report.update(report)
     await _evaluate(stored, state, deps)
     state.memories = [
         await memory_of(name, workspace, deps) for name in report["deduplication_stats"]["inserted_by_tool"]
     ]
-    known = [memory.memory_id for memory in state.memories if memory.subject in before]
+    known = [memory.memory_id for memory in state.memories if earlier.get(memory.subject)]
     state.report["deleted_memory_ids"] = known
     state.update_result = UpdateResult(len(known), len(state.memories))
     state.answer = f"stored {len(stored)} of {len(state.tool_call_results)} tool calls"

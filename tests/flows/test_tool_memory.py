@@ -90,6 +90,13 @@ async def test_a_call_is_stored_without_the_characters_that_postgres_cannot_stor
     assert await reme.database.fetch("w", stored) == replaced
 
 
+async def test_a_tool_that_had_calls_before_is_known_by_the_name_that_is_stored(reme: Engine) -> None:
+    for number, known in ((1, 0), (2, 1)):
+        odd = call(number, tool_name="t\0")
+        told = await reme.execute("add_tool_call_result", workspace_id="w", tool_call_results=[odd])
+        assert told.metadata["update_result"]["deleted_count"] == known
+
+
 async def test_reports_side_by_side_count_once(reme: Engine) -> None:
     calls = [call(n) for n in range(30)]
     await asyncio.gather(*(reme.tools.record("w", calls if n % 2 else calls[::-1]) for n in range(8)))
