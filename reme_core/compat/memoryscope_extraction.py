@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, memories_about, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, day_said, memories_about, time_said
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
@@ -173,7 +173,7 @@ async def contra_repeat(
     ]
     read = {m.message_id: m.content for m in state.waiting}
     change = Change(summarised=read, expected_version=version, embedded=embedded)
-    _decide(change, pairs, await _judge(pairs, deps.language, deps.chat))
+    _decide(change, pairs, await _judge(pairs, deps, deps.chat))
     if change.summarised:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="said in a conversation")
     add_to_result(state, change)
@@ -217,7 +217,7 @@ async def long_contra_repeat(
         )
         for newer, row in zip(ordered, alike, strict=True)
     ]
-    judged = await _judge(pairs, deps.language, deps.chat)
+    judged = await _judge(pairs, deps, deps.chat)
     change = Change(expected_version=version)
     # A statement is closed once, even if several newer ones contradict it.
     change.close = list({close.memory_id: close for close in _closings(pairs, judged)}.values())
@@ -280,7 +280,7 @@ def _observation(content: str, evidence: Sequence[Message], subject: str, author
     )
 
 
-async def _judge(pairs: Pairs, setting: str, chat: ChatModel) -> dict[tuple[str, str], Relation]:
+async def _judge(pairs: Pairs, deps: Deps, chat: ChatModel) -> dict[tuple[str, str], Relation]:
     """How newer statements relate to older ones, by the ids of both; `none` is left out."""
     asked = [(new, olds) for new, olds in pairs if olds]
     judged: dict[tuple[str, str], Relation] = {}
@@ -288,12 +288,12 @@ async def _judge(pairs: Pairs, setting: str, chat: ChatModel) -> dict[tuple[str,
         numbered: list[tuple[str, str]] = []
         lines = []
         for number, (new, olds) in enumerate(asked[at : at + _BATCH], 1):
-            lines.append(_line_with_day(new, f"New {number}"))
+            lines.append(_line_with_day(new, f"New {number}", deps))
             for old in olds:
                 # The numbers go on from one new statement to the next, so that the number of an old one names the pair.
                 numbered.append((new.memory_id, old.memory_id))
-                lines.append(f"  {_line_with_day(old, f'Old {len(numbered)}')}")
-        speech = language(setting, [new.content for new, _ in asked])
+                lines.append(f"  {_line_with_day(old, f'Old {len(numbered)}', deps)}")
+        speech = language(deps.language, [new.content for new, _ in asked])
         request = prompt("personal/contra_repeat", speech, statements=fence("\n".join(lines), "statements"))
         answer = await chat.complete_as(request, _Judgements, purpose="contra_repeat", max_tokens=_ANSWER_TOKENS)
         for relation in answer.relations:
@@ -334,9 +334,9 @@ def _is_compared(memory: Memory) -> bool:
     return bool(memory.metadata.get(_COMPARED))
 
 
-def _line_with_day(memory: Memory, title: str) -> str:
-    day = f" ({memory.observed_at:%Y-%m-%d})" if memory.observed_at else ""
-    return f"{title}{day}: {memory.content}"
+def _line_with_day(memory: Memory, title: str, deps: Deps) -> str:
+    day = day_said(memory, deps)
+    return f"{title} ({day}): {memory.content}" if day else f"{title}: {memory.content}"
 
 
 def _read_scores(given: tuple[int, ...] | str) -> set[int]:

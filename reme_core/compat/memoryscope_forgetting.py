@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from reme_core.flows.deps import Deps
+from reme_core.flows.ops.library import all_memories
 from reme_core.flows.registry import op
+from reme_core.given import zone_of
 from reme_core.personal.outcome import add_to_result
 from reme_core.personal.state import PersonalState
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.types import Kind, Memory, Scope, Scoped
+from reme_core.types import Kind, Memory, Scoped
 
 MOST = 400
 """How many memories one reflection looks at, the newest. Reflections before it have looked at older ones."""
@@ -32,8 +34,8 @@ async def forget(state: PersonalState, deps: Deps, *, half_life_days: float = 0.
         return
     version = await deps.memories.version(state.workspace_id)
     half_life, now = timedelta(days=half_life_days), deps.now()
-    observations = await memories_about(state, deps, [Kind.OBSERVATION], limit=10 * MOST)
-    faded = [m for m in observations if strength(m, now, half_life) < below]
+    observed = all_memories(state, deps, filters_about(state, [Kind.OBSERVATION]))
+    faded = [memory async for memory in observed if strength(memory, now, half_life) < below]
     change = Change(close=[Close(m.memory_id, "expired") for m in faded], expected_version=version)
     if faded:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="forgotten")
@@ -59,17 +61,20 @@ def strength(memory: Memory, now: datetime, half_life: timedelta) -> float:
 
 async def memories_about(state: PersonalState, deps: Deps, kinds: Sequence[str], *, limit: int = MOST) -> list[Memory]:
     """The newest memories of these kinds about the person, in the scope, that is reflected upon; at most `limit`."""
-    filters = Filters(kinds=[str(kind) for kind in kinds], **scope_to_reflect(state))
-    found = await deps.memories.list(state.workspace_id, filters, limit=limit)
-    # A memory that was added by hand names nobody.
-    return [memory for memory in found if memory.subject in (state.user_name, "")]
+    return await deps.memories.list(state.workspace_id, filters_about(state, kinds), limit=limit)
 
 
-def scope_to_reflect(state: PersonalState) -> Scope:
-    """The scope that is reflected upon: the request's; a name that it lacks is nobody in particular."""
-    return Scoped(**state.scope).scope
+def filters_about(state: PersonalState, kinds: Sequence[str]) -> Filters:
+    """What is about the person that is reflected upon, or nobody in particular, in the scope of the request alone."""
+    return Filters(kinds=[str(kind) for kind in kinds], of_person=state.user_name, **Scoped(**state.scope).scope)
 
 
 def time_said(memory: Memory) -> datetime:
     """When a memory was said, or made if nobody said it."""
     return memory.observed_at or memory.created_at
+
+
+def day_said(memory: Memory, deps: Deps) -> str:
+    """The day on which a memory was said, in the speakers' time zone, for a prompt; empty if it is not known."""
+    zone = zone_of(deps.settings.timezone)
+    return f"{memory.observed_at.astimezone(zone):%Y-%m-%d}" if memory.observed_at else ""

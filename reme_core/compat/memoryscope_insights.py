@@ -7,7 +7,7 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, memories_about, scope_to_reflect, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, day_said, filters_about, memories_about, time_said
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
@@ -19,7 +19,6 @@ from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
-from reme_core.store.filters import Filters
 from reme_core.text.ids import stable_id
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 
@@ -57,7 +56,7 @@ async def get_reflection_subject(
         "personal/get_reflection_subject",
         speech,
         person=person_of(state.user_name) or phrase("person", speech),
-        observations=fence(_number_lines(fresh), "observations"),
+        observations=fence(_number_lines(fresh, deps), "observations"),
         known=fence(", ".join(filter(None, known)) or "-", "known"),
         most=new_subjects,
     )
@@ -117,9 +116,10 @@ async def _near(
     query = f"{attribute} {old.content if old else ''}".strip()
     if not query:
         return []
-    filters = Filters.of(kind=_OBSERVED, **scope_to_reflect(state))
-    # More than are needed: memories about other people are among the hits.
-    hits = (await deps.recall(state.workspace_id, query, filters, limit=4 * nearest, flow=deps.flow)).memories
+    # More than are needed: older ones than those that one reflection looks at are among the hits.
+    hits = (
+        await deps.recall(state.workspace_id, query, filters_about(state, _OBSERVED), limit=4 * nearest, flow=deps.flow)
+    ).memories
     return sorted([observed[m.memory_id] for m in hits if m.memory_id in observed][:nearest], key=time_said)
 
 
@@ -134,7 +134,7 @@ async def _write(
         subject=fence(attribute, "subject"),
         before=fence(old.content if old else "-", "before"),
         person=person,
-        observations=fence(_number_lines(near), "observations"),
+        observations=fence(_number_lines(near, deps), "observations"),
     )
     answer = await chat.complete_as(request, _Insight, purpose="update_insight", max_tokens=_ANSWER_TOKENS)
     content = answer.content.strip()
@@ -161,8 +161,6 @@ async def _write(
     )
 
 
-def _number_lines(memories: Sequence[Memory]) -> str:
-    return "\n".join(
-        f"[{number}] {m.observed_at:%Y-%m-%d} {m.content}" if m.observed_at else f"[{number}] {m.content}"
-        for number, m in enumerate(memories, 1)
-    )
+def _number_lines(memories: Sequence[Memory], deps: Deps) -> str:
+    lines = [" ".join(filter(None, (day_said(memory, deps), memory.content))) for memory in memories]
+    return "\n".join(f"[{number}] {line}" for number, line in enumerate(lines, 1))

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from reme_core.errors import InputError, NotFoundError
 from reme_core.flows.deps import Deps
+from reme_core.flows.ops.library import all_memories
 from reme_core.flows.registry import op
 from reme_core.flows.state import SummaryState, UpdateResult
 from reme_core.store.filters import Filters
@@ -48,13 +49,15 @@ async def read_waiting(state: OperationState, deps: Deps, *, limit: int = 500) -
 @op(uses={"limit", "include_expired", "user_name"}, writes={"memories"})
 async def list_personal(state: OperationState, deps: Deps) -> None:
     """List what is known about people, newest first; with `include_expired`, what was closed as well."""
-    status = None if state.include_expired else Status.ACTIVE
-    found = await deps.memories.list(
-        state.workspace_id,
-        Filters(kinds=_PERSONAL, subject=state.user_name or None, status=status, **state.scope),
-        limit=state.limit,
-    )
-    state.memories = [memory for memory in found if memory.status != Status.DELETED]
+    filters = Filters(kinds=_PERSONAL, subject=state.user_name or None, **state.scope)
+    if not state.include_expired:
+        state.memories = await deps.memories.list(state.workspace_id, filters, limit=state.limit)
+        return
+    async for memory in all_memories(state, deps, replace(filters, status=None)):
+        if memory.status != Status.DELETED:
+            state.memories.append(memory)
+        if len(state.memories) == state.limit:
+            return
 
 
 @op(reads={"content"}, uses={"user_name"}, writes={"memories", "update_result"})
@@ -127,7 +130,5 @@ async def delete_all_personal(state: OperationState, deps: Deps) -> None:
 async def _undeleted_ids(state: OperationState, deps: Deps, filters: Filters) -> list[str]:
     """The ids of memories, closed ones too, that are not deleted; only of those about the person of the request."""
     wanted = replace(filters, subject=state.user_name or None, status=None)
-    found: list[Memory] = []
-    while page := await deps.memories.list(state.workspace_id, wanted, limit=_MOST, offset=len(found)):
-        found += page
-    return [memory.memory_id for memory in found if memory.status != Status.DELETED]
+    found = all_memories(state, deps, wanted)
+    return [memory.memory_id async for memory in found if memory.status != Status.DELETED]

@@ -74,6 +74,14 @@ async def test_what_was_forgotten_is_shown_only_when_asked_for(reme: Engine) -> 
         await contents(reme, limit=0)
 
 
+async def test_what_was_deleted_takes_no_place_in_a_list_of_what_was_closed(reme: Engine) -> None:
+    for text in ("I like tea", "I like chess", "I like maps"):
+        await reme.execute("add_memory", workspace_id="w", content=text)
+    for text in ("I like chess", "I like maps"):
+        await reme.execute("delete_memory", workspace_id="w", content=text)
+    assert await contents(reme, include_expired=True, limit=2) == ["I like tea"]
+
+
 async def test_deleting_everything_about_people_leaves_experience(reme: Engine) -> None:
     await reme.memories.add("w", "Refunds need a reason.", kind="task")
     for text in ("I like tea", "I like chess"):

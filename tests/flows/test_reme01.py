@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from reme_core.compat.memoryscope_forgetting import MOST
 from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, FlowError
 from reme_core.flows import registry
@@ -296,3 +297,21 @@ async def test_statements_that_have_nothing_in_common_are_not_put_to_the_model(
     await flow(reme_with_chat, "tend", workspace_id="w")
     [asked] = [body["messages"][-1]["content"] for body in loopback.bodies("/chat/completions")]
     assert "Lisbon" in asked and "Porto" in asked and "coffee" not in asked
+
+
+async def test_a_reflection_finds_what_is_about_its_person_among_many_and_tells_the_speaker_s_days(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    reme_with_chat.settings.timezone = "Asia/Shanghai"
+    loopback.chat(lambda body: {"subjects": []})
+    evening = datetime(2024, 5, 1, 22, tzinfo=UTC)  # the next morning in Shanghai
+    told = [
+        Memory(content=f"Ann likes {what}", subject="Ann", kind="observation", observed_at=evening)
+        for what in ("tea", "jam", "maps", "chess", "rain", "trains")
+    ]
+    await reme_with_chat.memories.add("w", told)
+    others = [Memory(content=f"Bob likes number {n}", subject="Bob", kind="observation") for n in range(MOST)]
+    await reme_with_chat.memories.add("w", others)
+    await reme_with_chat.execute("reflect", workspace_id="w", user_name="Ann")
+    [asked] = [body["messages"][-1]["content"] for body in loopback.bodies("/chat/completions")]
+    assert "2024-05-02 Ann likes tea" in asked and "Bob" not in asked

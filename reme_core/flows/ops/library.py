@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal, get_args
 
@@ -16,7 +16,7 @@ from reme_core.flows.state import State
 from reme_core.store.filters import Filters
 from reme_core.store.libraries.calls import add_calls
 from reme_core.store.libraries.format import to_wire
-from reme_core.types import SCOPES, Scope
+from reme_core.types import SCOPES, Memory
 
 _PAGE = 1_000  # memories of one statement
 
@@ -58,7 +58,9 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
     if scope and state.action in ("copy", "dump", "load"):
         raise InputError(f"{', '.join(scope)}: the action '{state.action}' is about a whole workspace; leave it out")
     if state.action == "list":
-        return await _list_all(workspace, scope, deps)
+        listed = [to_wire(memory) async for memory in all_memories(state, deps, Filters(**scope))]
+        await add_calls(deps.database, workspace, listed)
+        return listed
     if state.action == "copy":
         if not state.src_workspace_id:
             raise InputError("src_workspace_id: the action 'copy' needs the workspace to copy from")
@@ -88,11 +90,10 @@ async def delete_named(state: State, deps: Deps, ids: Sequence[str], *, reason: 
     return await deps.memories.delete(state.workspace_id, named, actor=deps.flow, reason=reason) if named else 0
 
 
-async def _list_all(workspace: str, scope: Scope, deps: Deps) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    while True:
-        page = await deps.memories.list(workspace, Filters(**scope), limit=_PAGE, offset=len(found))
-        found.extend(to_wire(memory) for memory in page)
-        if len(page) < _PAGE:
-            await add_calls(deps.database, workspace, found)
-            return found
+async def all_memories(state: State, deps: Deps, filters: Filters) -> AsyncIterator[Memory]:
+    """All memories of the workspace that pass, the last stored first; they are read in parts."""
+    offset = 0
+    while page := await deps.memories.list(state.workspace_id, filters, limit=_PAGE, offset=offset):
+        for memory in page:
+            yield memory
+        offset += len(page)
