@@ -27,7 +27,6 @@ from reme_core.types import (
     Message,
     Recollection,
     Scope,
-    Source,
     TimeRange,
     Trajectory,
     scope_of_given,
@@ -161,8 +160,8 @@ class SummaryState(State):
     """What is to be stored; after `store`, what was stored."""
     closing: Internal[list[Close]] = Field(default_factory=list)
     """Stored memories that the new ones replace or end."""
-    confirmed: Internal[dict[str, list[Source]]] = Field(default_factory=dict)
-    """The evidence of new memories that say the same as a stored one, by the id of the stored one."""
+    confirmed: Internal[dict[str, list[Memory]]] = Field(default_factory=dict)
+    """New memories that say the same as a stored one, which gets their evidence, by the id of the stored one."""
     vectors: Internal[Embedded] = Field(default_factory=dict)
     """Vectors of `memories`, as far as they are made already."""
     same_from: Internal[float | None] = None

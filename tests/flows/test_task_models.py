@@ -10,7 +10,11 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, ModelAnswerError, ModelError
+from reme_core.flows.deps import Deps
+from reme_core.flows.registry import op
 from reme_core.prompts.note_text import note
+from reme_core.settings import FlowSettings
+from reme_core.task.state import TaskState
 from reme_core.types import Kind, Memory
 from tests.flows.attempts import (
     ASKED,
@@ -319,6 +323,26 @@ async def test_a_person_s_lesson_is_found_again_beside_those_of_many_others(
     for number in range(6):  # more than are compared with one lesson
         await learn(f"person {number}", again)
     assert [memory.content for memory in await learn("ann", again)] == [first]
+
+
+@pytest.mark.parametrize("erase", [True, False])
+async def test_a_lesson_is_stored_where_the_one_that_said_the_same_goes_before_it_is(
+    reme_with_chat: Engine, flow: Flow, loopback: Loopback, own_ops: None, erase: bool
+) -> None:
+    @op()
+    async def take_away(state: TaskState, deps: Deps) -> None:
+        stored = await deps.memories.list("w")
+        if stored and stored[0].content == first:
+            await deps.memories.delete("w", stored[0].memory_id, erase=erase)
+
+    first, again = "Write the date in the form YYYY-MM-DD.", "Write the date in this form: YYYY-MM-DD."
+    learning = FlowSettings(flow_content="simple_summary >> deduplication >> take_away >> store")
+    reme_with_chat.settings.flow = {"learn": learning}
+    for words in (first, again):
+        attempts = [{**BOOKED, "task_id": words}]
+        loopback.chat({"lessons": [lesson("Searching a flight on a day", words)]})
+        await flow(reme_with_chat, "learn", workspace_id="w", trajectories=attempts)
+    assert [memory.content for memory in await reme_with_chat.memories.list("w")] == [again]
 
 
 async def test_what_postgres_cannot_store_is_taken_out_of_a_model_s_words(

@@ -42,10 +42,10 @@ async def deduplication(state: SummaryState, deps: Deps, *, similarity_threshold
     state.confirmed = await _separate_known(state, deps, similarity_threshold)
 
 
-async def _separate_known(state: SummaryState, deps: Deps, same_from: float) -> dict[str, list[Source]]:
+async def _separate_known(state: SummaryState, deps: Deps, same_from: float) -> dict[str, list[Memory]]:
     """Compare new lessons with the stored ones and with each other; of several that say the same, the first stays.
 
-    `state.memories` keeps those that are new. Returns the evidence that the others add to stored ones, by their ids.
+    `state.memories` keeps those that are new. Returns those that stored ones say already, by the ids of these.
     """
     memories, workspace = state.memories, state.workspace_id
     if not memories:
@@ -67,12 +67,12 @@ async def _separate_known(state: SummaryState, deps: Deps, same_from: float) -> 
         ]
     likeness = await _likeness(memories, pairs, embedder)
     fresh: dict[str, Memory] = {}
-    confirmed: dict[str, list[Source]] = {}
+    confirmed: dict[str, list[Memory]] = {}
     for memory in memories:
         alike = [o.memory_id for o in pairs[memory.memory_id] if likeness[memory.memory_id, o.memory_id] >= same_from]
         same = [memory.memory_id, *alike]
         if known := next((memory_id for memory_id in same if memory_id in stored), None):
-            confirmed.setdefault(known, []).extend(memory.sources)
+            confirmed.setdefault(known, []).append(memory)
         elif twin := next((memory_id for memory_id in same if memory_id in fresh), None):
             both = list(dict.fromkeys([*fresh[twin].sources, *memory.sources]))
             fresh[twin] = fresh[twin].model_copy(update={"sources": both})
@@ -145,20 +145,26 @@ async def store(state: SummaryState, deps: Deps) -> None:
 
 async def _look_again(state: SummaryState, deps: Deps, same_from: float) -> None:
     state.expected_version = await deps.memories.version(state.workspace_id)
-    for memory_id, sources in (await _separate_known(state, deps, same_from)).items():
-        state.confirmed.setdefault(memory_id, []).extend(sources)
+    for memory_id, same in (await _separate_known(state, deps, same_from)).items():
+        state.confirmed.setdefault(memory_id, []).extend(same)
 
 
 async def _decide_change(state: SummaryState, deps: Deps) -> Change:
     """The change to make, given what is stored at this moment."""
-    # A memory whose id is stored already was said again if it comes with new evidence. A request that is sent twice
-    # has none.
-    again: dict[str, list[Source]] = {memory_id: list(sources) for memory_id, sources in state.confirmed.items()}
     wanted = {memory.memory_id: memory for memory in state.memories}
-    ids = [*wanted, *again, *(close.memory_id for close in state.closing)]
+    ids = [*wanted, *state.confirmed, *(close.memory_id for close in state.closing)]
+    ids += [memory.memory_id for same in state.confirmed.values() for memory in same]
     # Closed memories as well: their ids are taken.
     stored = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None), limit=max(len(ids), 1))
     known: Mapping[str, Memory] = {memory.memory_id: memory for memory in stored}
+    again: dict[str, list[Source]] = {}
+    for memory_id, same in state.confirmed.items():
+        if memory_id in known and known[memory_id].status == Status.ACTIVE:
+            again[memory_id] = [source for memory in same for source in memory.sources]
+        else:  # what said the same was closed meanwhile, or erased
+            wanted |= {memory.memory_id: memory for memory in same}
+    # A memory whose id is stored already was said again if it comes with new evidence. A request that is sent twice
+    # has none.
     for memory_id in wanted.keys() & known.keys():
         again.setdefault(memory_id, []).extend(wanted[memory_id].sources)
     support: dict[str, list[Source]] = {}
