@@ -29,7 +29,6 @@ from reme_core.store.filters import Filters
 from reme_core.text.commands import Command, command_of, validity_of_wishes, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish
-from reme_core.text.ids import stable_id
 from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
@@ -230,7 +229,6 @@ def _quote(piece: Piece, earlier: Memory | None, subject: str, deps: Deps) -> Me
         times = [*earlier.metadata.get("times", ()), *times]
     holds = _holds(piece, earlier, zone)
     return Memory(
-        memory_id=stable_id("quoted", subject, content, message.message_id, str(message.metadata.get("former", ""))),
         kind=piece.kind,
         subject=subject,
         content=content,

@@ -104,14 +104,14 @@ class _Reader:
         if len(waiting) < len(self.window.ids):
             return None
         accepted, refused = await self._operations() if self.window.people else ([], [])
-        quotes = await self.deps.memories.from_source(self.state.workspace_id, "message", self.window.ids)
-        made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone)
+        before = await self.deps.memories.from_source(self.state.workspace_id, "message", self.window.ids)
+        made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone, before)
         for item in accepted:
             made.take(item)
         commands = await asyncio.to_thread(self._topics)
         for command, message in commands:
             made.forget(command, message, await memories_to_forget(command, message, self.state, self.deps))
-        outcome = made.outcome([m for m in quotes if m.metadata.get("mode") == QUOTED])
+        outcome = made.outcome()
         for command, message in commands:
             await keep_from_recall(outcome, command.topic, message, self.state, self.deps)
         outcome.refused = [

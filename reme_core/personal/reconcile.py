@@ -8,14 +8,13 @@ from datetime import datetime
 from typing import Any, Final
 
 from reme_core.personal.forget import erasure_of, was_said_by
-from reme_core.personal.nearby import READ, subject_of
+from reme_core.personal.nearby import QUOTED, READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, Erase, forgotten_note
 from reme_core.text.commands import Command, validity_of_wishes
 from reme_core.text.forgetting import erases, names_topic
-from reme_core.text.ids import stable_id
 from reme_core.text.likeness import says_the_same
 from reme_core.text.timex import resolve_bound, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
@@ -45,6 +44,7 @@ class Reconciliation:
     author: str  # the model
     user_name: str  # whom messages without an author are from
     timezone: str  # in which the speakers' days begin
+    made_before: Sequence[Memory]  # of the same messages: quotes, or what was read before an edit
     new: dict[str, Memory] = field(default_factory=dict)
     closing: dict[str, Close] = field(default_factory=dict)
     support: dict[str, list[Source]] = field(default_factory=dict)
@@ -61,13 +61,10 @@ class Reconciliation:
             old = None
         if old is None and op in CLOSING and (earlier := self._earlier_addition(item.operation)):
             self._replace(earlier, item)
-        elif op == "confirm" and old is not None:
-            self._confirm(old, item)
-        elif op in ("end", "forget"):
-            if old is not None:
-                self._end(old, item)
-        else:
+        elif op in ("add", "change"):
             self._add(old if op == "change" else None, item)
+        elif old is not None:
+            (self._confirm if op == "confirm" else self._end)(old, item)
 
     def forget(self, command: Command, message: Message, stored: Sequence[Memory]) -> None:
         """Let go of stored memories as a command says, and of what was said before it about its topic."""
@@ -83,9 +80,9 @@ class Reconciliation:
             else:
                 self._forget(memory, message)
 
-    def outcome(self, quotes: Sequence[Memory]) -> Outcome:
-        """What has come of the operations; active quotes give way to what was made of their messages."""
-        for quote in quotes:
+    def outcome(self) -> Outcome:
+        """What has come of the operations; quotes give way to what was made of their messages."""
+        for quote in (memory for memory in self.made_before if memory.metadata.get("mode") == QUOTED):
             own = {source.id for source in quote.sources}
             heir = next((m for m in self.new.values() if own & {source.id for source in m.sources}), None)
             if quote.memory_id in self.closing:
@@ -155,8 +152,8 @@ class Reconciliation:
 
     def _add(self, old: Memory | None, item: Accepted) -> None:
         memory = self._memory(item)
-        if old is not None and says_the_same(old.content, memory.content):
-            self._confirm(old, item)
+        if (same := self._same_as(memory, old)) is not None:
+            self._confirm(same, item)
             return
         if old is not None and old.observed_at and old.observed_at > _time_said(item.evidence):
             # Told late: the present stays, and this is what was before it.
@@ -170,6 +167,19 @@ class Reconciliation:
             self.closing[old.memory_id] = Close(old.memory_id, "superseded", memory.memory_id, at)
         self.new[memory.memory_id] = memory
 
+    def _same_as(self, memory: Memory, old: Memory | None) -> Memory | None:
+        """What says the same already: the memory that is to change, or what was read of the same message before."""
+        if old is not None:
+            return old if says_the_same(old.content, memory.content) else None
+        evidence = {source.id for source in memory.sources}
+        for stated in (*self.made_before, *self.new.values()):
+            is_read = stated.metadata.get("mode") == READ and not evidence.isdisjoint(s.id for s in stated.sources)
+            stands = stated.status == Status.ACTIVE and stated.memory_id not in (*self.closing, *self.erased)
+            alike = (stated.subject, stated.kind) == (memory.subject, memory.kind)
+            if is_read and stands and alike and says_the_same(stated.content, memory.content):
+                return stated
+        return None
+
     def _memory(self, item: Accepted) -> Memory:
         operation, said = item.operation, _time_said(item.evidence)
         subject = subject_of(item.evidence[0], self.user_name)
@@ -178,7 +188,6 @@ class Reconciliation:
         holds = self._holds(item)
         named = {"about": operation.about, "thing": operation.thing, "value": operation.value}
         return Memory(
-            memory_id=stable_id("personal", subject, content, item.evidence[0].message_id),
             kind=kind,
             subject=subject,
             content=condense(content, 1_000),

@@ -178,6 +178,14 @@ async def test_a_memory_of_words_that_were_edited_expires(reme: Engine) -> None:
     assert (history[-1].changed_by, history[-1].reason) == ("record", "a message was edited")
 
 
+@pytest.mark.parametrize("edited", ["I have two cats. ", "I have two cats. Forget my dog."])
+async def test_an_edit_that_leaves_the_statement_as_it_is_leaves_its_memory(reme: Engine, edited: str) -> None:
+    for words in ("I have two cats.", edited):
+        await reme.record("w", Message(content=words, message_id="m1", session_id="s"))
+        await reme.summarise("w")
+    assert await active(reme) == ["I have two cats."]
+
+
 async def test_a_memory_of_edited_words_stays_as_long_as_another_message_says_them(reme: Engine) -> None:
     for number, words in ((1, "York"), (2, "York"), (1, "Hull"), (2, "Bath")):
         await reme.record("w", Message(content=f"I live in {words}.", message_id=f"m{number}", session_id="s"))

@@ -102,6 +102,16 @@ async def test_what_is_edited_while_a_model_reads_it_is_not_asked_about_in_vain(
     assert (await contents(reme_with_chat), len(asked(loopback))) == (["Ines lives in Hull"], 2)
 
 
+async def test_what_is_read_again_of_an_edited_message_is_remembered_once(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    for words in ("I live in rome", "I live in Rome", "I live in Oslo", "I live in Rome"):
+        city = words[10:].title()
+        loopback.chat(answering(operation("add", f"The user lives in {city}", value=city)))
+        await summarise(reme_with_chat, turn(words, message_id="m1"))
+    assert sorted(await contents(reme_with_chat)) == ["The user lives in Oslo", "The user lives in Rome"]
+
+
 async def test_days_are_those_of_the_speakers(
     reme_with_chat: Engine, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
