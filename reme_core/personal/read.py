@@ -22,7 +22,7 @@ from reme_core.models import ChatModel
 from reme_core.personal import grounding
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import keep_from_recall, memories_to_forget
-from reme_core.personal.nearby import QUOTED, STATED, nearest
+from reme_core.personal.nearby import QUOTED, STATED, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.quotes import Piece, pieces_of, pieces_worth_keeping, words_of
@@ -138,7 +138,8 @@ class _Reader:
         """The operations that the guards let through, the others with the reasons, and messages left to be read."""
         accepted: list[Accepted] = []
         refused: list[tuple[Operation, str]] = []
-        # What a small model passes over may be worth keeping. Any model may spell out "uni", which nobody did.
+        # What a small model passes over may be worth keeping. Any model may spell out "uni", which nobody did, or take
+        # what one person says for a change of what another told.
         unread = list(self.window.people) if self.small else []
         for operation in answered:
             people = [m for m in self.window.evidence(operation.evidence) if m.role == "user"]
@@ -148,7 +149,8 @@ class _Reader:
             item = Accepted(operation, people, named, stated)
             if reason := self._refusal(item):
                 refused.append((operation, reason))
-                spelt_out = people if reason == grounding.VALUE and not self.small else []
+                kept = reason in (grounding.VALUE, grounding.ANOTHERS) and not self.small
+                spelt_out = people if kept else []
                 unread += [m.model_copy(update={"content": part_told(m.content, stated)}) for m in spelt_out]
                 continue
             item = self._heed_only_own(item)
@@ -236,11 +238,19 @@ class _Reader:
             return grounding.ASSISTANTS if self.window.evidence(operation.evidence) else grounding.NO_EVIDENCE
         if len(people) == len(self.window.people) >= _MOST_EVIDENCE:
             return grounding.ALL_MESSAGES
+        if self._closes_anothers(item):
+            return grounding.ANOTHERS
         if not self._may_close(item):
             return grounding.BORROWED
         if operation.op in ("end", "forget", "confirm"):
             return "" if item.memory or operation.thing else grounding.NO_MEMORY
         return self._misstatement(item)
+
+    def _closes_anothers(self, item: Accepted) -> bool:
+        """Whether an operation would close what somebody else told: only who tells it ends, changes or forgets it."""
+        if item.operation.op not in CLOSING or item.memory is None:
+            return False
+        return item.memory.subject not in (subject_of(item.evidence[-1], self.state.user_name), "")
 
     def _may_close(self, item: Accepted) -> bool:
         """Whether its author speaks for themselves, without a quotation beside it: that is asked where a wish ends."""

@@ -59,12 +59,13 @@ class Reconciliation:
             if op not in ("add", "change"):
                 return
             old = None
-        if old is None and op in CLOSING and (earlier := self._earlier_addition(item.operation)):
+        earlier = self._earlier_addition(item) if old is None and op != "add" else None
+        if earlier is not None and op in CLOSING:
             self._replace(earlier, item)
         elif op in ("add", "change"):
             self._add(old if op == "change" else None, item)
-        elif old is not None:
-            (self._confirm if op == "confirm" else self._end)(old, item)
+        elif named := old or earlier:
+            (self._confirm if op == "confirm" else self._end)(named, item)
 
     def forget(self, command: Command, message: Message, stored: Sequence[Memory]) -> None:
         """Let go of stored memories as a command says, and of what was said before it about its topic."""
@@ -102,12 +103,14 @@ class Reconciliation:
         )
         return Outcome(change, list(self.erased.values()))
 
-    def _earlier_addition(self, operation: Operation) -> Memory | None:
-        """What an earlier operation of this answer added about the same thing, and that is not over yet."""
-        thing = (operation.thing.casefold(), operation.about.casefold() or "user")
+    def _earlier_addition(self, item: Accepted) -> Memory | None:
+        """What an earlier operation of this answer added of the same person and thing, and that is not over yet."""
+        thing, about = item.operation.thing.casefold(), item.operation.about.casefold() or "user"
+        wanted = subject_of(item.evidence[0], self.user_name), thing, about
         for memory in reversed(self.new.values()):
-            named = memory.metadata.get("thing", "").casefold(), memory.metadata.get("about", "user").casefold()
-            if thing[0] and named == thing and memory.status == Status.ACTIVE:
+            known = memory.metadata
+            named = memory.subject, known.get("thing", "").casefold(), known.get("about", "user").casefold()
+            if thing and named == wanted and memory.status == Status.ACTIVE:
                 return memory
         return None
 
