@@ -6,6 +6,7 @@ A closed memory names these messages in `metadata["forgotten"]`. So they are fou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from typing import Final
@@ -18,13 +19,14 @@ from reme_core.prompts.transcript import condense
 from reme_core.store.change import Erase, forgotten_note, kept_from_recall
 from reme_core.store.filters import Filters
 from reme_core.store.messages import said_by_others
+from reme_core.store.relevance import judged_hits
 from reme_core.text.commands import Command
 from reme_core.text.forgetting import names_topic
 from reme_core.types import PERSONAL_KINDS, Kind, Memory, Message, Source, Status
 
 _PAGE: Final = 1_000
 _MESSAGES: Final = 100
-"""How many messages are looked at for a topic, the nearest to it."""
+"""So many messages, the nearest to a topic, are looked at together; further ones as long as some of these name it."""
 
 
 async def memories_to_forget(command: Command, message: Message, state: PersonalState, deps: Deps) -> list[Memory]:
@@ -65,10 +67,8 @@ async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state
     that are to be erased have kept from recall. They are named by a memory that the command closes. If it closes none,
     a closed memory of the command names them. Messages that are evidence of what is erased are erased with it.
     """
-    change, messages = outcome.change, Filters.of(kind=Kind.CONVERSATION, **command.scope)
-    found = await deps.recall(state.workspace_id, topic, messages, limit=_MESSAGES, flow=deps.flow)
-    said = [hit for hit in found.hits if was_said_by(hit.memory, command.sent_at)]
-    naming = {hit.memory.memory_id for hit in said if names_topic(topic, hit.content)}
+    change, about = outcome.change, await _messages_about(topic, command, state, deps)
+    naming = {message.memory_id for message in about if was_said_by(message, command.sent_at)}
     naming -= await said_by_others(deps.database, state.workspace_id, list(naming), command.author)
     naming.update(*(kept_from_recall(memory) for memory in outcome.erased))
     naming.difference_update(source.id for memory in outcome.erased for source in memory.sources)
@@ -92,3 +92,16 @@ async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state
     )
     record.metadata |= forgotten_note(record, *naming)
     change.add = [*change.add, record]
+
+
+async def _messages_about(topic: str, command: Message, state: PersonalState, deps: Deps) -> list[Memory]:
+    """All messages within the scope of a command that name a topic."""
+    filters, found = Filters.of(kind=Kind.CONVERSATION, **command.scope), list[Memory]()
+    [question] = await deps.recall.questions(state.workspace_id, topic, [(filters, _MESSAGES)])
+    while True:
+        left = replace(question, filters=replace(filters, without=[message.memory_id for message in found]))
+        hits = judged_hits(left, await deps.recall.find(left))[1]
+        naming = [hit.memory for hit in hits if names_topic(topic, hit.content)]
+        if not naming:
+            return found
+        found += naming

@@ -54,6 +54,14 @@ async def test_what_was_forgotten_stays_so_when_it_is_deleted(reme: Engine) -> N
     assert await told(reme) == []
 
 
+async def test_all_messages_that_name_it_are_passed_over_however_many(reme: Engine) -> None:
+    said = [Message(content=f"Jordan ate {n // 2} cakes", message_id=f"m{n}", session_id=f"s{n}") for n in range(260)]
+    await reme.record("w", said)
+    await say(reme, "Forget what I told you about Jordan.", session="t")
+    found = await reme.recall("w", "Jordan cakes", kind="conversation", limit=300)
+    assert [hit.content for hit in found.hits] == []
+
+
 @pytest.mark.parametrize("said", ["Forget my salary, address and phone.", "忘掉我的工资、地址和电话"])
 async def test_all_of_a_list_is_forgotten_and_nothing_else(reme: Engine, said: str) -> None:
     known = [
