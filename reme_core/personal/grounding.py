@@ -24,7 +24,7 @@ ASSISTANTS: Final = "it rests on the assistant's words alone"
 VALUE: Final = "its value is not in the messages it names"
 STATEMENT: Final = "its statement says more than anybody told; the words that were said took its place"
 BORROWED: Final = "its words are another's: cited, pasted, invented, or said by the assistant"
-ANOTHERS: Final = "it closes what another person told"
+ANOTHERS: Final = "it closes a wish of another person"
 NO_MEMORY: Final = "it names no remembered statement"
 NO_STATEMENT: Final = "it states nothing"
 

@@ -139,7 +139,7 @@ class _Reader:
         accepted: list[Accepted] = []
         refused: list[tuple[Operation, str]] = []
         # What a small model passes over may be worth keeping. Any model may spell out "uni", which nobody did, or take
-        # what one person says for a change of what another told.
+        # one person's wish for a change of another's.
         unread = list(self.window.people) if self.small else []
         for operation in answered:
             people = [m for m in self.window.evidence(operation.evidence) if m.role == "user"]
@@ -238,7 +238,7 @@ class _Reader:
             return grounding.ASSISTANTS if self.window.evidence(operation.evidence) else grounding.NO_EVIDENCE
         if len(people) == len(self.window.people) >= _MOST_EVIDENCE:
             return grounding.ALL_MESSAGES
-        if self._closes_anothers(item):
+        if self._closes_anothers_wish(item):
             return grounding.ANOTHERS
         if not self._may_close(item):
             return grounding.BORROWED
@@ -246,9 +246,9 @@ class _Reader:
             return "" if item.memory or operation.thing else grounding.NO_MEMORY
         return self._misstatement(item)
 
-    def _closes_anothers(self, item: Accepted) -> bool:
-        """Whether an operation would close what somebody else told: only who tells it ends, changes or forgets it."""
-        if item.operation.op not in CLOSING or item.memory is None:
+    def _closes_anothers_wish(self, item: Accepted) -> bool:
+        """Whether an operation would close a wish of somebody else; facts may be over by what another tells."""
+        if item.operation.op not in CLOSING or item.memory is None or item.memory.kind != Kind.INSTRUCTION:
             return False
         return item.memory.subject not in (subject_of(item.evidence[-1], self.state.user_name), "")
 

@@ -134,10 +134,13 @@ class Reconciliation:
 
     def _end(self, old: Memory, item: Accepted) -> None:
         if item.operation.op == "forget":
-            if erases(item.evidence[-1].content):
-                self._erase([old], item.evidence[-1])
+            told = item.evidence[-1]
+            # Nobody erases what others said; it is closed, and can be restored.
+            is_theirs = old.subject in (subject_of(told, self.user_name), "")
+            if is_theirs and erases(told.content):
+                self._erase([old], told)
             else:
-                self._forget(old, item.evidence[-1])
+                self._forget(old, told)
             return
         since, until = self._bounds(item)
         at = next((r.start or r.end for r in (until, since) if r), None) or _time_said(item.evidence)

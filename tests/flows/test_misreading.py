@@ -217,16 +217,24 @@ async def test_a_wish_ends_only_by_words_of_whoever_has_it(
 
 
 @pytest.mark.parametrize("op", ["end", "forget", "change"])
-@pytest.mark.parametrize("said", ["Please delete what you know of Ann's job.", "Ann has lost her job at the bank."])
-async def test_nobody_closes_what_another_person_told(
-    reme_with_chat: Engine, loopback: Loopback, op: str, said: str
+async def test_nobody_closes_a_wish_of_another_person(reme_with_chat: Engine, loopback: Loopback, op: str) -> None:
+    loopback.chat(answering(operation("add", "Always answer in French", kind="instruction", thing="language")))
+    await summarise(reme_with_chat, turn("From now on always answer in French.", author="Ann"))
+    loopback.chat(answering(operation(op, "Answer in Dutch", kind="instruction", thing="language") | {"memory": 1}))
+    response = await summarise(reme_with_chat, turn("From now on answer in Dutch.", "2024-05-07", author="Bob"))
+    assert [refused["reason"] for refused in response.metadata["refused"]] == [grounding.ANOTHERS]
+    wishes = {(m.subject, m.content) for m in await reme_with_chat.memories.list("w") if m.kind == Kind.INSTRUCTION}
+    assert wishes == {("Ann", "Always answer in French"), ("Bob", "From now on answer in Dutch.")}
+
+
+async def test_who_says_that_it_is_to_be_deleted_erases_nothing_of_others(
+    reme_with_chat: Engine, loopback: Loopback
 ) -> None:
     loopback.chat(answering(operation("add", "Ann works at the bank", value="bank", thing="job")))
     await summarise(reme_with_chat, turn("I work at the bank", author="Ann"))
-    loopback.chat(answering(operation(op, "Ann lost her job", value="job", thing="job") | {"memory": 1}))
-    response = await summarise(reme_with_chat, turn(said, "2024-05-07", author="Bob"))
-    assert [refused["reason"] for refused in response.metadata["refused"]] == [grounding.ANOTHERS]
-    assert "Ann works at the bank" in await contents(reme_with_chat)
+    loopback.chat(answering(operation("forget", thing="job") | {"memory": 1}))
+    await summarise(reme_with_chat, turn("Delete that about the bank, she wishes.", "2024-05-07", author="Bob"))
+    assert await contents(reme_with_chat, "expired") == ["Ann works at the bank"]
 
 
 async def test_a_confirmation_of_nothing_adds_nothing(reme_with_chat: Engine, loopback: Loopback) -> None:
