@@ -356,6 +356,37 @@ async def test_quotes_from_before_there_was_a_model_give_way_to_what_it_reads(
     assert len(loopback.bodies("/chat/completions")) == before, "what was read is not read again"
 
 
+async def test_what_is_read_once_more_and_says_the_same_is_stored_once(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    loopback.chat(answering(operation("add", "The user moved to Porto", value="Porto", thing="home")))
+    await reme_with_chat.record("w", {"role": "user", "content": "I moved to porto", "id": "m"}, session_id="s")
+    await reme_with_chat.summarise("w")
+    before = await everything(reme_with_chat)
+    await reme_with_chat.record("w", {"role": "user", "content": "I moved to Porto.", "id": "m"}, session_id="s")
+    asked_before = len(asked(loopback))
+    assert [job.status for job in (await reme_with_chat.summarise("w")).done] == ["succeeded"]
+    assert len(asked(loopback)) == asked_before + 1
+    assert await everything(reme_with_chat) == before
+
+
+async def test_what_a_later_reading_of_the_same_words_finds_to_be_over_ends(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    home = operation("add", "The user lives in Porto", value="Porto", thing="home")
+    loopback.chat(answering(home))
+    await reme_with_chat.record("w", {"role": "user", "content": "I live in porto", "id": "m"}, session_id="s")
+    await reme_with_chat.summarise("w")
+    moved = operation("change", "The user lives in Lisbon", (2,), value="Lisbon", thing="home")
+    loopback.chat(answering(home, moved))
+    edited = {"role": "user", "content": "I live in Porto.", "id": "m"}
+    await reme_with_chat.record("w", [edited, {"role": "user", "content": "I moved to Lisbon."}], session_id="s")
+    await reme_with_chat.summarise("w")
+    old, new = await everything(reme_with_chat)
+    assert (old.content, old.status, old.superseded_by) == (home["statement"], Status.SUPERSEDED, new.memory_id)
+    assert (new.content, new.status) == (moved["statement"], Status.ACTIVE)
+
+
 async def test_a_model_outage_delays_memories_and_loses_none(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.fail(503, times=10)
     with pytest.raises(ModelUnavailableError):
