@@ -186,6 +186,15 @@ async def test_an_edit_that_leaves_the_statement_as_it_is_leaves_its_memory(reme
     assert await active(reme) == ["I have two cats."]
 
 
+@pytest.mark.parametrize("more", [" ", "The weather was so so, and the bus came late again. " * 6])
+async def test_a_message_that_grows_is_still_remembered_in_the_words_that_it_keeps(reme: Engine, more: str) -> None:
+    said = "I am vegetarian and I am allergic to walnuts. "
+    for content in (said + more, said + 2 * more):
+        await reme.record("w", Message(message_id="m", content=content, session_id="s"))
+        assert (await reme.summarise("w")).done
+        assert await active(reme) == [said.strip()]
+
+
 async def test_a_memory_of_edited_words_stays_as_long_as_another_message_says_them(reme: Engine) -> None:
     for number, words in ((1, "York"), (2, "York"), (1, "Hull"), (2, "Bath")):
         await reme.record("w", Message(content=f"I live in {words}.", message_id=f"m{number}", session_id="s"))
