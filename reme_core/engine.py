@@ -362,7 +362,7 @@ class Engine:
             InputError: That is no name of a workspace.
             ReMeError: All of them failed. Nothing is lost: they are tried again later.
         """
-        return await self.background.do_waiting(check_workspace(workspace), given_up=True)
+        return await self.background.summarise_waiting(check_workspace(workspace))
 
     async def _summarise(self, workspace: str, session_id: str | None) -> Mapping[str, int]:
         request = {"workspace_id": workspace, "session_id": session_id}

@@ -129,6 +129,7 @@ class BlockingBackground(Facade):
     drop = blocking(Background.drop)
     drain = blocking(Background.drain)
     do_waiting = blocking(Background.do_waiting)
+    summarise_waiting = blocking(Background.summarise_waiting)
 
 
 class ReMe(Facade):

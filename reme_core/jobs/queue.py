@@ -33,6 +33,7 @@ from reme_core.settings import WorkerSettings
 from reme_core.settings.sections import MAX_HOURS
 from reme_core.store.messages import unsummarised_messages
 from reme_core.store.sql import load
+from reme_core.text.plain import plain_text
 from reme_core.types import Message
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ class Background:
         await self._queue_sessions(conn, workspace, sessions)
 
     async def queue_waiting(self, conn: AsyncConnection[Any], workspace: str) -> None:
-        """Queue the summaries of all conversations that wait for one, inside the caller's transaction."""
+        """Queue the summaries of conversations that wait and have no job, inside the caller's transaction."""
         found = await conn.execute(_SQL["waiting_sessions"], {"workspace": workspace})
         await self._queue_sessions(conn, workspace, {row[0] for row in await found.fetchall()})
 
@@ -158,7 +159,8 @@ class Background:
             await task.configure(**options).defer_async(**args)
 
     async def _run_catch_up(self, context: JobContext, workspace: str) -> None:
-        await self._database.execute(workspace, _SQL["reopen_quoted"], {"workspace": workspace})
+        told = {"actor": "catch_up", "reason": "no message here says it"}
+        await self._database.execute(workspace, _SQL["reopen_quoted"], {"workspace": workspace}, **told)
         await self._summarise_waiting(context, workspace, None)
 
     async def _summarise_waiting(self, context: JobContext, workspace: str, session_id: str | None) -> None:
@@ -191,7 +193,8 @@ class Background:
         """Note why a job failed, for `reme jobs`."""
         is_ours = isinstance(error, ReMeError)
         self._failures.append((context.job.id, type(error) if isinstance(error, ReMeError) else ReMeError))
-        why = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        # It may quote what a tool or a model said, with characters that Postgres cannot store.
+        why = plain_text(str(error) if is_ours else f"{type(error).__name__}: {error}")
         with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
             is_try = not isinstance(error, _NO_TRIES)
             before = await self._note(context, workspace, why, is_try=is_try)
@@ -233,19 +236,23 @@ class Background:
             await asyncio.sleep(_WAIT_SECONDS)
             await self._worker.work_off()
 
-    async def do_waiting(self, workspace: str | None = None, *, given_up: bool = False) -> Summary:
-        """Do the waiting jobs of one workspace, or of all, now; returns them by their outcome.
+    async def summarise_waiting(self, workspace: str) -> Summary:
+        """Do, with the waiting jobs of a workspace, the summaries that were given up or that nobody has queued.
 
-        Args:
-            workspace: Whose jobs; None is all.
-            given_up: Whether summaries that were given up are tried again as well.
+        A summary that a caller asked for, with the messages themselves, may have failed after these were stored.
+        """
+        await self._database.execute_anywhere(_SQL["try_given_up"], {"workspace": workspace})
+        async with self._database.write_transaction(workspace) as conn:
+            await self.queue_waiting(conn, workspace)
+        return await self.do_waiting(workspace)
+
+    async def do_waiting(self, workspace: str | None = None) -> Summary:
+        """Do the waiting jobs of one workspace, or of all (None), now; returns them by their outcome.
 
         Raises:
             ReMeError: All that were tried failed; the message says why. If all failed here by one kind of error, such
                 as a `ModelUnavailableError`, it is of that kind.
         """
-        if given_up:
-            await self._database.execute_anywhere(_SQL["try_given_up"], {"workspace": workspace})
         waiting = await self.jobs(workspace, statuses=["todo", "doing"], limit=_MOST)
         tried = {job.id: job.attempts for job in waiting}
         await self.drain(workspace)

@@ -13,7 +13,7 @@ import pytest
 from reme_core import Settings
 from reme_core.engine import Engine
 from reme_core.flows import execute
-from reme_core.types import Message
+from reme_core.types import Memory, Message, Source
 from tests.loopback import Loopback
 from tests.summaries import turns
 
@@ -86,6 +86,21 @@ async def test_a_workspace_that_gets_a_model_later_is_caught_up_in_order(
     await reme_with_chat.background.drain()
     assert read == ["Hull", "Leeds"]
     assert [m.content for m in await reme_with_chat.memories.list("w")] == ["Ada lives in Leeds"]
+
+
+async def test_what_no_message_of_its_workspace_says_is_not_caught_up_with_again_and_again(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    quote = Memory(
+        content=TOLD, kind="observation", metadata={"mode": "quoted"}, sources=[Source(kind="message", id="m")]
+    )
+    await reme_with_chat.memories.add("w", quote)
+    for _ in range(2):
+        await reme_with_chat.background.catch_up()
+        await reme_with_chat.background.drain()
+    assert [job.task for job in await reme_with_chat.background.jobs("w")] == ["catch_up"]
+    assert [m.content for m in await reme_with_chat.memories.list("w")] == [TOLD]
+    assert loopback.bodies("/chat/completions") == []
 
 
 async def test_the_model_is_asked_once_for_each_conversation_however_many_of_a_workspace_wait(

@@ -387,14 +387,20 @@ async def test_what_a_later_reading_of_the_same_words_finds_to_be_over_ends(
     assert (new.content, new.status) == (moved["statement"], Status.ACTIVE)
 
 
-async def test_a_model_outage_delays_memories_and_loses_none(reme_with_chat: Engine, loopback: Loopback) -> None:
+@pytest.mark.parametrize("again", ["the flow", "summarise"])
+async def test_a_model_outage_delays_memories_and_loses_none(
+    reme_with_chat: Engine, loopback: Loopback, again: str
+) -> None:
     loopback.fail(503, times=10)
     with pytest.raises(ModelUnavailableError):
         await summarise(reme_with_chat, turn("I like tea."))
     assert await everything(reme_with_chat) == []
     loopback.reset()
     loopback.chat(answering(operation("add", "The user likes tea", value="tea")))
-    await reme_with_chat.execute("summary_personal_memory", workspace_id="w")
+    if again == "the flow":
+        await reme_with_chat.execute("summary_personal_memory", workspace_id="w")
+    else:
+        assert (await reme_with_chat.summarise("w")).done
     assert await contents(reme_with_chat) == ["The user likes tea"]
 
 

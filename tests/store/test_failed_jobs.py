@@ -112,6 +112,18 @@ async def test_an_error_that_nobody_foresaw_is_named_and_logged_with_its_traceba
     assert "in stumble" in caplog.text
 
 
+async def test_a_failure_whose_words_postgres_cannot_store_is_told_and_counted(
+    reme: Engine, summaries: Summaries
+) -> None:
+    summaries.failure = ReMeError("the model answered 'a\x00b\ud83d'")
+    await reme.record("w", turns("hi"))
+    with pytest.raises(ReMeError, match="the model answered"):
+        await reme.summarise("w")
+    [job] = await reme.background.jobs("w")
+    assert job.error == "the model answered 'ab?'"
+    assert await reme.database.fetch("w", "select is_try from reme.job_error") == [(True,)]
+
+
 async def test_a_job_that_failed_is_told_in_one_line(
     reme: Engine, summaries: Summaries, caplog: pytest.LogCaptureFixture
 ) -> None:

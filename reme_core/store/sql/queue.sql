@@ -6,7 +6,13 @@ select session_id, lock, now() + make_interval(secs => nullif(seconds, 0))
 from reme.reschedule(%(workspace)s, %(sessions)s, %(after_messages)s, %(after_seconds)s)
 
 -- name: waiting_sessions
-select distinct session_id from reme.message where workspace_id = %(workspace)s and summarised_at is null
+-- Conversations of which something waits for a summary, and that have no job, or one that was given up.
+select w.session_id
+from (select distinct session_id from reme.message where workspace_id = %(workspace)s and summarised_at is null) w
+where not exists (
+    select from reme.procrastinate_jobs j
+    where j.lock = 'summarise ' || jsonb_build_array(%(workspace)s::text, w.session_id)::text and j.status in ('todo', 'doing')
+)
 
 -- name: register_again
 -- A worker that was taken for dead has no row any more, and could take no job.
@@ -76,7 +82,7 @@ update reme.job_error set is_try = false where workspace_id = %(workspace)s and 
 with again as (
     update procrastinate_jobs set status = 'todo', scheduled_at = now()
     where status = 'failed' and task_name in ('reme.summarise', 'reme.catch_up')
-      and (%(workspace)s::text is null or args ->> 'workspace' = %(workspace)s)
+      and args ->> 'workspace' = %(workspace)s
     returning id, args ->> 'workspace' as workspace_id
 )
 update reme.job_error f set is_try = false from again where f.workspace_id = again.workspace_id and f.job_id = again.id
@@ -234,7 +240,18 @@ where e.lessons_asked_at < now() - make_interval(secs => %(seconds)s)
 limit 1000
 
 -- name: reopen_quoted
--- Let the conversations that were quoted wait again, to be read as a whole.
+-- Let the conversations that were quoted wait again, to be read as a whole. What no message here says stands as it is, since
+-- a library brings memories alone; it would be looked for again and again.
+with settled as (
+    update reme.memory m set metadata = m.metadata || '{"read": true}'
+    where m.workspace_id = %(workspace)s and m.status = 'active'
+      and m.metadata @> '{"mode": "quoted"}' and not m.metadata ? 'read'
+      and not exists (
+          select from reme.memory_source s
+          join reme.message q on q.workspace_id = s.workspace_id and q.message_id = s.source_id
+          where s.workspace_id = %(workspace)s and s.memory_id = m.memory_id and s.source_kind = 'message' and q.terms > 0
+      )
+)
 update reme.message r
 set summarised_at = null
 where r.workspace_id = %(workspace)s and r.terms > 0 and r.session_id in (
