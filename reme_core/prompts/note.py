@@ -75,9 +75,14 @@ def why_missing(made: Note, hit: Hit, offered: Sequence[Hit]) -> str:
 
 
 def is_quoted(message: Memory, memories: Iterable[Memory]) -> bool:
-    """Whether one of some memories has all the words of a message."""
+    """Whether one of some memories has all the words of a message, or others that correct them."""
     said = message.content.strip()
-    return any(said in memory.content for memory in memories)
+    return any(said in memory.content or _corrects(memory, message) for memory in memories)
+
+
+def _corrects(memory: Memory, message: Memory) -> bool:
+    named = memory.metadata.get("corrects")  # callers may keep anything under this name
+    return isinstance(named, list) and message.memory_id in named
 
 
 def render(

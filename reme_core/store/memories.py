@@ -250,8 +250,9 @@ class Memories:
                 before = await self.get(workspace, memory_id)
                 after = Memory(**before.model_dump() | values)
                 if after.content != before.content and after.metadata.get("mode") == "quoted":
-                    # Nobody said the new words: they are no quote of a message.
-                    after.metadata = {name: value for name, value in after.metadata.items() if name != "mode"}
+                    # Nobody said the new words: they are no quote, and take the place of the messages in a note.
+                    kept = {name: value for name, value in after.metadata.items() if name != "mode"}
+                    after.metadata = kept | {"corrects": changes.forgotten_note(after)["forgotten"]}
                 after = redact(after, self._database.settings.redact)
                 if after == before:
                     return before
@@ -293,8 +294,8 @@ class Memories:
     ) -> int:
         """Close one memory or several as deleted, or with `erase` remove them from the database.
 
-        Recall finds them no more. If a memory is a message word for word, recall does not find that message either,
-        until the memory is restored.
+        Recall finds them no more. If a memory is a message word for word, or a correction of one, recall does not find
+        that message either, until the memory is restored.
 
         Erasing leaves no trace of their texts, whoever said them. It also erases the memories that were concluded from
         them, and the words of the messages that are their evidence; see `reme_core.store.erasure`. Only what names

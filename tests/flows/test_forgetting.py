@@ -9,7 +9,7 @@ import pytest
 from reme_core import AsyncReMe, Message
 from reme_core.engine import Engine
 from reme_core.store.filters import Filters
-from reme_core.turn import TurnMemory
+from reme_core.turn import MemoryTools, TurnMemory
 from reme_core.types import Memory, Source, Status
 from tests.flows.personal_turns import answering, operation, summarise, turn
 from tests.loopback import Loopback
@@ -122,6 +122,23 @@ async def test_what_is_restored_is_found_again_with_its_message(reme: Engine, wa
     assert SALARY not in await told(reme)
     await reme.memories.restore("w", memory.memory_id)
     assert (await told(reme)).count(SALARY) == 2
+
+
+async def test_a_note_has_the_correction_of_a_quote_and_not_what_it_corrects(reme: Engine) -> None:
+    corrected = "The salary is 61,000 euros a year."
+    await say(reme, SALARY)
+    (quote,) = await reme.memories.list("w")
+    await reme.memories.update("w", quote.memory_id, content=corrected)
+    turn = TurnMemory(AsyncReMe.of(reme), "w")
+    flow = (await reme.retrieve("w", "What is the salary?")).answer
+    for note in (flow, (await turn.begin("What is the salary?")).text, await MemoryTools(turn).search_memory("salary")):
+        assert corrected in note and SALARY not in note
+    assert SALARY in await told(reme)  # it was said, all the same
+
+    await reme.memories.delete("w", quote.memory_id)
+    assert await told(reme) == []
+    await reme.memories.restore("w", quote.memory_id)
+    assert await told(reme) == [corrected, SALARY]
 
 
 async def test_the_undo_of_a_summary_leaves_messages_as_they_are(reme: Engine) -> None:

@@ -97,7 +97,8 @@ where m.workspace_id = %(workspace)s and m.memory_id = said.memory_id and m.meta
   and m.observed_at < said.last_at
 
 -- name: forget_quoted
--- Of memories that are messages word for word: recall leaves out these messages, too, besides those that a note names already.
+-- Of memories that are messages word for word, or correct them: recall leaves out these messages, too, besides those that
+-- a note names already.
 with note as materialized (
     select s.memory_id, jsonb_agg(s.source_id) as messages
     from reme.memory_source s
@@ -108,7 +109,8 @@ update reme.memory m
 set metadata = jsonb_set(m.metadata, '{forgotten}', note.messages || case jsonb_typeof(m.metadata -> 'forgotten')
                                                                      when 'array' then m.metadata -> 'forgotten' else '[]' end)
 from note
-where m.workspace_id = %(workspace)s and m.memory_id = note.memory_id and m.metadata ->> 'mode' = 'quoted'
+where m.workspace_id = %(workspace)s and m.memory_id = note.memory_id
+  and (m.metadata ->> 'mode' = 'quoted' or m.metadata ? 'corrects')
 
 -- name: annotate_memories
 update reme.memory m set metadata = m.metadata || n.metadata
