@@ -46,6 +46,7 @@ class Reconciliation:
     timezone: str  # in which the speakers' days begin
     made_before: Sequence[Memory]  # of the same messages: quotes, or what was read before an edit
     new: dict[str, Memory] = field(default_factory=dict)
+    again: dict[str, Memory] = field(default_factory=dict)  # stored ones that this answer states once more
     closing: dict[str, Close] = field(default_factory=dict)
     support: dict[str, list[Source]] = field(default_factory=dict)
     annotations: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -60,10 +61,10 @@ class Reconciliation:
                 return
             old = None
         earlier = self._earlier_addition(item) if old is None and op != "add" else None
-        if earlier is not None and op in CLOSING:
+        if earlier is not None and earlier.memory_id in self.new and op in CLOSING:
             self._replace(earlier, item)
         elif op in ("add", "change"):
-            self._add(old if op == "change" else None, item)
+            self._add(old or earlier if op == "change" else None, item)
         elif named := old or earlier:
             (self._confirm if op == "confirm" else self._end)(named, item)
 
@@ -104,10 +105,11 @@ class Reconciliation:
         return Outcome(change, list(self.erased.values()))
 
     def _earlier_addition(self, item: Accepted) -> Memory | None:
-        """What an earlier operation of this answer added of the same person and thing, and that is not over yet."""
+        """What an earlier operation of this answer stated of the same person and thing, and that is not over yet."""
         thing, about = item.operation.thing.casefold(), item.operation.about.casefold() or "user"
         wanted = subject_of(item.evidence[0], self.user_name), thing, about
-        for memory in reversed(self.new.values()):
+        stands = [memory for memory in self.again.values() if memory.memory_id not in self.closing]
+        for memory in reversed([*stands, *self.new.values()]):
             known = memory.metadata
             named = memory.subject, known.get("thing", "").casefold(), known.get("about", "user").casefold()
             if thing and named == wanted and memory.status == Status.ACTIVE:
@@ -159,6 +161,8 @@ class Reconciliation:
     def _add(self, old: Memory | None, item: Accepted) -> None:
         memory = self._memory(item)
         if (same := self._same_as(memory, old)) is not None:
+            if same.memory_id not in self.new:
+                self.again[same.memory_id] = same
             self._confirm(same, item)
             return
         if old is not None and old.observed_at and old.observed_at > _time_said(item.evidence):
