@@ -90,8 +90,9 @@ async def _update_guidance(
         before = await guidance_of(stats.tool_name, workspace, deps)
         still = (await tool_calls.waiting_calls(deps.database, workspace, [stats.tool_name])).get(stats.tool_name, [])
         unread = list(set(waiting).intersection(still))
-        if before and before[0].content and not unread:
-            return before[0], False, []  # it was made from all these calls, and perhaps from later ones
+        if not unread and (waiting or (before and before[0].content)):
+            # What there is was made from all these calls, and perhaps from later ones; or the workspace was cleared.
+            return before[0] if before else memory, False, []
         same = next((m for m in before if (m.content, m.when_to_use) == (memory.content, memory.when_to_use)), None)
         # Calls are marked in one transaction with the guidance that was made from them, also where it stays the same.
         change = Change(guided=unread, expected_version=version)

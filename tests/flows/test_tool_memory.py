@@ -176,6 +176,15 @@ async def test_guidance_from_more_calls_is_not_replaced_by_that_of_a_slower_mode
     assert [m.content for m in await reme.memories.list("w")] == ["Of six."]
 
 
+async def test_guidance_stays_away_from_a_workspace_that_is_cleared_while_a_model_writes_it(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    writing = await begin_to_summarise(reme_with_chat, loopback)
+    await reme_with_chat.workspaces.clear("w")
+    assert (await writing).metadata["update_result"]["inserted_count"] == 0
+    assert await reme_with_chat.workspaces.list() == []
+
+
 async def begin_to_summarise(reme: Engine, loopback: Loopback) -> asyncio.Task[Response]:
     """A summary of five calls, whose model has been asked and answers two seconds later; then it answers of six."""
     loopback.chat({"when_to_use": "", "guidance": "Of five."}, {"when_to_use": "", "guidance": "Of six."})
