@@ -325,15 +325,16 @@ async def test_a_cleared_workspace_leaves_no_row(words: Engine) -> None:
 
 
 async def test_a_workspace_that_begins_anew_logs_nothing_from_before(words: Engine) -> None:
-    await words.memories.add("w", "Tom likes tea")
-    await words.recall("w", "tea from before", kind=Kind.CONVERSATION)
+    await words.record("w", [Message(content="Tom likes tea")], wait=True)
+    await words.log_writer.flush()
+    assert (await words.recall("w", "tea from before", kind=Kind.CONVERSATION)).hits
     note_failure(words, "w", "tea from before")
     await words.workspaces.clear("w")
-    await words.memories.add("w", "begins anew")
-    await words.recall("w", "since then", kind=Kind.CONVERSATION)
+    await words.record("w", [Message(content="Tom begins anew")], wait=True)
+    assert (await words.recall("w", "since then", kind=Kind.CONVERSATION)).hits
     await words.log_writer.flush()
     assert await words.database.fetch("w", "select query from reme.retrieval") == [("since then",)]
-    assert await words.database.fetch("w", "select from reme.model_call where raw || error <> ''") == []
+    assert await words.database.fetch("w", "select 1 from reme.model_call where raw || error <> ''") == []
 
 
 async def test_a_cleared_workspace_leaves_no_job(reme: Engine) -> None:

@@ -4,7 +4,8 @@ select reme.lock_log(%(workspaces)s)
 
 -- name: insert_retrievals
 -- A workspace that was never written to, or was cleared meanwhile, keeps no log; nor is one kept of what was asked or
--- found before something was erased, or before it was begun anew, since that may be it.
+-- found before something was erased, since that may be it. What was found before the workspace was begun is of one of this
+-- name that was cleared; in a new one the first recall, before anything is stored, finds nothing.
 with entry as materialized (
     select * from jsonb_to_recordset(%(rows)s)
         as e (workspace_id text, retrieval_id text, asked_at timestamptz, query text, kinds text[], flow text,
@@ -23,13 +24,13 @@ known as materialized (
     where m.workspace_id = any(%(workspaces)s)
 ),
 erasure as materialized (
-    select w.workspace_id, greatest(w.created_at, w.erased_at) as ended_at
-    from reme.workspace w where w.workspace_id = any(%(workspaces)s)
+    select w.workspace_id, w.erased_at, w.created_at from reme.workspace w where w.workspace_id = any(%(workspaces)s)
 ),
 kept as materialized (
     select e.*
     from entry e
-    join erasure w on w.workspace_id = e.workspace_id and e.asked_at > w.ended_at
+    join erasure w on w.workspace_id = e.workspace_id and e.asked_at > coalesce(w.erased_at, '-infinity')
+                      and (e.asked_at > w.created_at or e.hits = '[]')
     where not exists (select from hit h
                       where h.workspace_id = e.workspace_id and h.retrieval_id = e.retrieval_id and h.kind <> 'conversation'
                         and not exists (select from known k
