@@ -17,7 +17,7 @@ from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError, LibraryError, NotFoundError
 from reme_core.models import ModelCall
 from reme_core.settings import Settings
-from reme_core.store import workspaces
+from reme_core.store import logs, workspaces
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.store.index import writer
@@ -324,9 +324,11 @@ async def test_a_cleared_workspace_leaves_no_row(words: Engine) -> None:
     assert await consistent(words.database, "w")
 
 
-async def test_a_workspace_that_begins_anew_logs_nothing_from_before(words: Engine) -> None:
+async def test_a_workspace_that_begins_anew_logs_nothing_from_before(
+    words: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_PAUSE_SECONDS", 60)  # as long as it takes until there is a workspace again
     await words.record("w", [Message(content="Tom likes tea")], wait=True)
-    await words.log_writer.flush()
     assert (await words.recall("w", "tea from before", kind=Kind.CONVERSATION)).hits
     note_failure(words, "w", "tea from before")
     await words.workspaces.clear("w")
