@@ -185,12 +185,9 @@ def scope_of_given(names: Mapping[str, str | None]) -> Scope:
     return cast(Scope, {name: value for name, value in names.items() if value is not None})
 
 
-def _rename_role(value: Any) -> Any:
-    # OpenAI calls the system "developer" now, and called a tool "function" once.
-    return {"developer": "system", "function": "tool"}.get(value, value) if isinstance(value, str) else value
-
-
-Role = Annotated[Literal["user", "assistant", "system", "tool"], BeforeValidator(_rename_role)]
+# OpenAI calls the system "developer" now, and called a tool "function" once.
+_ROLES: Final = {"developer": "system", "function": "tool"}
+Role = Annotated[Literal["user", "assistant", "system", "tool"], BeforeValidator(lambda one: _ROLES.get(str(one), one))]
 """Who speaks in a message."""
 
 
