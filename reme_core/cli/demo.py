@@ -22,8 +22,9 @@ from reme_core.errors import ConflictError, DatabaseError, NotFoundError
 
 if TYPE_CHECKING:
     from reme_core import Settings
-    from reme_core.demo import Answer, DemoResult
+    from reme_core.demo import DemoResult, Question
     from reme_core.engine import Engine
+    from reme_core.types import Recollection
 
 app = Commands()
 
@@ -142,12 +143,11 @@ def _psql() -> str:
 
 
 def _as_data(story: DemoResult, command: str | None) -> dict[str, Any]:
-    def answer_data(answer: Answer) -> dict[str, Any]:
+    def answer_data(question: Question, found: Recollection) -> dict[str, Any]:
         hits = [
             {"rank": h.rank, "memory_id": h.memory.memory_id, "text": output.memory_text(h.memory), "parts": h.parts}
-            for h in answer.recollection.hits
+            for h in found.hits
         ]
-        question = answer.question
         return {"question": question.text, "kind": question.kind, "time": question.time, "hits": hits}
 
     stored = {
@@ -162,7 +162,7 @@ def _as_data(story: DemoResult, command: str | None) -> dict[str, Any]:
     return {
         "workspace": story.workspace,
         "stored": stored,
-        "answers": [answer_data(a) for a in story.answers],
+        "answers": [answer_data(*answer) for answer in story.answers],
         "psql": command,
     }
 
@@ -170,8 +170,8 @@ def _as_data(story: DemoResult, command: str | None) -> dict[str, Any]:
 def _as_text(story: DemoResult, command: str | None) -> list[RenderableType]:
     lines: list[RenderableType] = ["", _title("What was stored"), _conversation(story), _memories(story)]
     lines.append(_title("What is recalled, and why"))
-    for answer in story.answers:
-        lines += ["", _question(answer), output.hits_table(answer.recollection.hits, explain=True)]
+    for question, found in story.answers:
+        lines += ["", _question(question), output.hits_table(found.hits, explain=True)]
     lines.append(_legend())
     if command:
         lines += ["", _title("Look for yourself"), Text("It is all in Postgres, the log of these recalls as well:\n")]
@@ -210,8 +210,7 @@ def _line(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def _question(answer: Answer) -> Text:
-    question = answer.question
+def _question(question: Question) -> Text:
     asked = Text.assemble(("» ", "cyan bold"), (question.text, "bold"), (f"   {question.remark}", "dim italic"))
     if question.time and question.time.start and question.time.end:
         asked.append(f"\n  {output.day(question.time.start)} ≤ time < {output.day(question.time.end)}", "dim")

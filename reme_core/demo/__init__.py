@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.resources import files
 from typing import TypeVar
 
@@ -56,14 +57,6 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A question, and what was recalled for it."""
-
-    question: Question
-    recollection: Recollection
-
-
-@dataclass(frozen=True, slots=True)
 class DemoResult:
     """What the demonstration stored, in which workspace, and the answers that it got."""
 
@@ -71,7 +64,7 @@ class DemoResult:
     messages: Sequence[Message]
     observations: Sequence[Memory]
     experience: Sequence[Memory]
-    answers: Sequence[Answer]
+    answers: Sequence[tuple[Question, Recollection]]
 
 
 async def run_demo(reme: Engine, workspace: str = WORKSPACE) -> DemoResult:
@@ -87,13 +80,8 @@ async def run_demo(reme: Engine, workspace: str = WORKSPACE) -> DemoResult:
     await reme.workspaces.schedule(workspace, reflect_every_hours=0)
     await reme.record(workspace, messages, wait=True)
     await _store_memories(reme, workspace, messages, [*observations, *experience])
-    answers = [
-        Answer(
-            question,
-            await reme.recall(workspace, question.text, kind=question.kind, limit=HITS, now=_ASKED_AT, flow="demo"),
-        )
-        for question in QUESTIONS
-    ]
+    ask = partial(reme.recall, workspace, limit=HITS, now=_ASKED_AT, flow="demo")
+    answers = [(question, await ask(question.text, kind=question.kind)) for question in QUESTIONS]
     return DemoResult(workspace, messages, observations, experience, answers)
 
 

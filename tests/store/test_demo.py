@@ -21,4 +21,4 @@ async def test_other_processes_leave_the_demonstration_as_it_is(settings: Settin
 
 
 def answers(told: object) -> list[list[tuple[str, float]]]:
-    return [[(hit.content, hit.parts.final) for hit in answer.recollection.hits] for answer in told.answers]  # type: ignore[attr-defined]
+    return [[(hit.content, hit.parts.final) for hit in found.hits] for _, found in told.answers]  # type: ignore[attr-defined]
