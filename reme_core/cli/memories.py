@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,6 +21,7 @@ from reme_core.cli.session import (
     UserId,
     Workspace,
     hint_at_missing,
+    parse_time,
     read_input,
     scope_of_options,
 )
@@ -38,14 +39,6 @@ Kinds = Annotated[
 ]
 
 
-def _parse_time(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(f"'{text}' is no point in time; write 2024-05-31 or 2024-05-31T18:00+02:00") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 @app.command()
 def recall(
     session: Session,
@@ -58,10 +51,10 @@ def recall(
         str | None, typer.Option(help="Only what holds or was said then: 'May 2024', 'last week', '上个月'.")
     ] = None,
     as_of: Annotated[
-        datetime | None, typer.Option(parser=_parse_time, metavar="TIME", help="Only what was known at this moment.")
+        datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Only what was known at this moment.")
     ] = None,
     held_at: Annotated[
-        datetime | None, typer.Option(parser=_parse_time, metavar="TIME", help="Only what holds at this moment.")
+        datetime | None, typer.Option(parser=parse_time, metavar="TIME", help="Only what holds at this moment.")
     ] = None,
     subject: Annotated[str | None, typer.Option(help="Only what is about this.")] = None,
     author: Annotated[str | None, typer.Option(help="Only what this author made or said.")] = None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from reme_core.cli import output
-from reme_core.cli.session import Commands, Session, confirm
+from reme_core.cli.session import Commands, Session, confirm, parse_time
 from reme_core.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,14 +77,16 @@ def create_key(
         list[str], typer.Option("--workspace", "-w", help="A workspace that it opens; default: all. Repeatable.")
     ] = [],  # noqa: B006 - typer copies it
     expires: Annotated[
-        datetime | None, typer.Option(help="When it stops working, such as 2099-01-01; UTC unless it has a zone.")
+        datetime | None,
+        typer.Option(
+            parser=parse_time, metavar="TIME", help="When it ends, such as 2099-01-01; UTC unless it has a zone."
+        ),
     ] = None,
 ) -> None:
     """Make a key and show it once; it cannot be shown again. From then on the services ask for a key."""
-    until = expires if expires is None or expires.tzinfo else expires.replace(tzinfo=UTC)
-    if until is not None and until <= datetime.now(UTC):
-        raise InputError(f"--expires takes a time to come, and {until.isoformat(' ')} is over")
-    key = _use_keys(session, lambda keys: keys.create(label, workspace or None, expires_at=until))
+    if expires is not None and expires <= datetime.now(UTC):
+        raise InputError(f"--expires takes a time to come, and {expires.isoformat(' ')} is over")
+    key = _use_keys(session, lambda keys: keys.create(label, workspace or None, expires_at=expires))
     session.show({"key": key}, key)
 
 

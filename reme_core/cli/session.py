@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
@@ -87,6 +88,15 @@ def scope_of_options(user_id: str | None, agent_id: str | None, run_id: str | No
     from reme_core.types import scope_of_given
 
     return scope_of_given({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+
+
+def parse_time(text: str) -> datetime:
+    """A point in time as an option names it, in UTC unless it has a zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is no point in time; write 2024-05-31 or 2024-05-31T18:00+02:00") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 _SHARED = "Every command"
