@@ -61,7 +61,9 @@ class Memories(BaseModel):
     memories: list[Memory]
 
 
-class _MemoryFields(BaseModel):
+class MemoryChange(BaseModel):
+    """The fields to change; all others stay as they are."""
+
     model_config = ConfigDict(extra="forbid")
 
     content: Content = Field("", description="What is remembered.")
@@ -81,15 +83,11 @@ class _MemoryFields(BaseModel):
     metadata: JsonObject = Field(default_factory=dict)
 
 
-class MemoryIn(_MemoryFields):
+class MemoryIn(MemoryChange):
     """A memory to store."""
 
     content: Content = Field(description="What is remembered.")
     memory_id: str | None = Field(None, min_length=1, description="Default: a new id.")
-
-
-class MemoryChange(_MemoryFields):
-    """The fields to change; all others stay as they are."""
 
 
 class _ToStore(BaseModel):
