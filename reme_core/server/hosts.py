@@ -18,7 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from reme_core.server.errors import error_response
 
-_OWN_NAMES: Final = ("localhost", "127.0.0.1", "::1")
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+"""The names of this machine that nobody else reaches."""
 
 
 class HostCheck:
@@ -29,7 +30,7 @@ class HostCheck:
 
     def __init__(self, app: ASGIApp, *, allowed: Sequence[str]) -> None:
         self._app = app
-        self._allowed = {name.lower() for name in (*_OWN_NAMES, *allowed)}
+        self._allowed = {name.lower() for name in (*LOOPBACK, *allowed)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI defines it."""

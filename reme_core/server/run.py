@@ -25,7 +25,7 @@ from reme_core.errors import ConfigurationError, require_extra
 from reme_core.models.registry import embedder, offline_reason
 from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
-from reme_core.server.service import LOOPBACK
+from reme_core.server.hosts import LOOPBACK
 from reme_core.server.stream import GRACE_SECONDS
 from reme_core.settings import Settings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from fastapi import Depends
 from starlette.requests import Request
@@ -14,10 +14,9 @@ from reme_core.errors import InputError
 from reme_core.flows.execute import Response
 from reme_core.server.auth import Access, ApiKeys, access_of
 from reme_core.server.errors import degraded_for_caller
+from reme_core.server.hosts import LOOPBACK
 from reme_core.settings import Settings
 from reme_core.store.libraries.format import library_path
-
-LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class Service:
