@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, day_said, memories_about, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, day_said, memories_about, never_stored, time_said
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
@@ -165,7 +165,8 @@ async def contra_repeat(
         await keep_quotes(state, deps)
         return
     version = await deps.memories.version(state.workspace_id)
-    drafts = list({draft.memory_id: draft for draft in (*state.drafts, *state.dated_drafts)}.values())
+    distinct = {draft.memory_id: draft for draft in (*state.drafts, *state.dated_drafts)}
+    drafts = await never_stored(list(distinct.values()), state, deps)
     hits, embedded = await nearest(state.workspace_id, drafts, deps, limit=neighbours)
     pairs = [
         (draft, [hit.memory for hit in found] if enable_contra_repeat else [])

@@ -7,7 +7,14 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, day_said, filters_about, memories_about, time_said
+from reme_core.compat.memoryscope_forgetting import (
+    MOST,
+    day_said,
+    filters_about,
+    memories_about,
+    never_stored,
+    time_said,
+)
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
@@ -64,8 +71,8 @@ async def get_reflection_subject(
         request, _Subjects, purpose="get_reflection_subject", max_tokens=_ANSWER_TOKENS
     )
     taken = {attribute.casefold() for attribute in (*known, "")}  # and no empty subject
-    found = [s.strip() for s in answer.subjects if s.strip().casefold() not in taken]
-    state.subjects = found[:new_subjects]
+    found = dict.fromkeys(s.strip() for s in answer.subjects if s.strip().casefold() not in taken)
+    state.subjects = list(found)[:new_subjects]
     state.report["subjects"] = state.subjects
 
 
@@ -96,12 +103,17 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
             return None, old
         return await _write(attribute, old, near, state, deps, chat), old
 
-    for insight, old in await parallel([partial(renew, attribute, old) for attribute, old in topics]):
-        if insight is None or (old is not None and insight.content == old.content):
-            continue
-        change.add = [*change.add, insight]
-        if old is not None:
-            change.close = [*change.close, Close(old.memory_id, "superseded", insight.memory_id)]
+    renewed = [
+        (new, old)
+        for new, old in await parallel([partial(renew, attribute, old) for attribute, old in topics])
+        if new is not None and (old is None or new.content != old.content)
+    ]
+    change.add = await never_stored([new for new, _ in renewed], state, deps)
+    change.close = [
+        Close(old.memory_id, "superseded", new.memory_id)
+        for new, old in renewed
+        if old is not None and new in change.add
+    ]
     if change.add:
         # A new subject was found by looking at all fresh observations, so that all of them count as reflected upon.
         used = {source.id for one in change.add for source in one.sources} | (fresh if state.subjects else set())

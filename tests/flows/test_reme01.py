@@ -315,3 +315,21 @@ async def test_a_reflection_finds_what_is_about_its_person_among_many_and_tells_
     await reme_with_chat.execute("reflect", workspace_id="w", user_name="Ann")
     [asked] = [body["messages"][-1]["content"] for body in loopback.bodies("/chat/completions")]
     assert "2024-05-02 Ann likes tea" in asked and "Bob" not in asked
+
+
+async def test_a_deleted_insight_is_not_formed_again_and_stops_no_reflection(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        asks_for_subjects = '"subjects"' in body["messages"][0]["content"]
+        return {"subjects": ["drinks"]} if asks_for_subjects else {"content": "Likes it warm", "evidence": [1]}
+
+    loopback.chat(answer)
+    for told in (("tea", "cocoa", "coffee", "soup", "broth", "milk"), ("maps", "rain", "go", "golf", "pool", "darts")):
+        liked = [Memory(content=f"The user likes {what}", subject="user", kind="observation") for what in told]
+        await reme_with_chat.memories.add("w", liked)
+        reflected = await reme_with_chat.execute("reflect", workspace_id="w")
+        assert len(reflected.metadata["memory_list"]) == (told[0] == "tea")
+        await reme_with_chat.memories.delete(
+            "w", [m.memory_id for m in await reme_with_chat.memories.list("w", kind="insight")]
+        )
