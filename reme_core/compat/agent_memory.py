@@ -188,7 +188,7 @@ def maybe_consolidate_memory(memory: AgentMemory, api_key: str | None = None, pa
     if total - (0 if isinstance(last, str) else last) < THRESHOLDS.consolidate_every:
         return memory
     attempts = [
-        Attempt(entry.get("task_id"), entry.get("score", 0.0), entry.get("summary") or "")
+        Attempt(entry.get("task_id"), entry.get("score", 0.0), str(entry.get("summary") or ""))
         for entry in memory.get("episode_log", [])
     ]
     made = _distil(attempts, api_key or os.getenv("GROQ_API_KEY"))

@@ -149,6 +149,15 @@ def test_every_twenty_episodes_the_best_summaries_become_rules_for_all(tmp_path:
     assert load_agent_memory(path) == memory
 
 
+def test_a_summary_of_any_kind_in_a_file_is_consolidated(tmp_path: Path) -> None:
+    memory = new_agent_memory()
+    for _ in range(20):
+        record_episode(memory, {"task_id": "t", "score": 0.9})
+    memory["episode_log"][3]["summary"] = 7
+    maybe_consolidate_memory(memory, path=str(tmp_path / "memory.json"))
+    assert memory["global_rules"] == ["[HIGH SCORE 0.90] 7"]
+
+
 def test_a_model_consolidates_and_its_failure_is_logged_and_made_good(
     loopback: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
