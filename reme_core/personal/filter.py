@@ -12,18 +12,19 @@ from reme_core.store.messages import embed_waiting, messages_in_context, record,
 from reme_core.text.commands import wishes_in
 from reme_core.text.fiction import unreal
 from reme_core.text.ids import stable_id, with_ids
-from reme_core.types import Message
+from reme_core.types import SCOPES, Message
 
 _CONTEXT = 30
 """Messages before a waiting one that are looked at, so that a role play which began there is noticed."""
 
 
-@op(uses={"messages", "trajectories", "session_id", "user_name"}, writes={"waiting", "context"})
+@op(uses={"messages", "trajectories", "session_id", "user_name", *SCOPES}, writes={"waiting", "context"})
 async def take_in(state: PersonalState, deps: Deps) -> None:
     """Record the messages that were given, and find those that no memory was made of yet.
 
-    Where no messages are given, those that wait in the store are taken. Recording goes by id, and messages without one
-    get one that follows from their words and place, so a conversation that is posted again is not heard again.
+    Where no messages are given, those of the request's scope that wait in the store are taken. Recording goes by id,
+    and messages without one get one that follows from their words and place, so a conversation that is posted again is
+    not heard again.
     """
     given = _input_messages(state)
     if given:
@@ -33,7 +34,9 @@ async def take_in(state: PersonalState, deps: Deps) -> None:
         ids = [message.message_id for message in given]
         state.waiting = await unsummarised_messages(deps.database, state.workspace_id, ids=ids, limit=len(ids))
     else:
-        state.waiting = await unsummarised_messages(deps.database, state.workspace_id, session_id=state.session_id)
+        state.waiting = await unsummarised_messages(
+            deps.database, state.workspace_id, session_id=state.session_id, **state.scope
+        )
     if state.waiting:
         ids = [message.message_id for message in state.waiting]
         said = await messages_in_context(deps.database, state.workspace_id, ids, window=_CONTEXT)

@@ -64,6 +64,19 @@ async def test_messages_wait_until_they_are_consolidated(reme: Engine) -> None:
     assert any("Berlin" in text for text in await contents(reme))
 
 
+@pytest.mark.parametrize("flow", ["consolidate", "summary_personal_memory"])
+async def test_only_what_waits_of_the_person_that_is_named_is_summarised(reme: Engine, flow: str) -> None:
+    said = [
+        Message(content="I live in Berlin with my sister Ada.", session_id="s", user_id="ann"),
+        Message(content="I am allergic to peanuts and shellfish.", session_id="t", user_id="bob"),
+    ]
+    await reme.record("w", said)
+    anns = await reme.execute(flow, workspace_id="w", user_id="ann")
+    assert [memory["content"] for memory in anns.metadata["memory_list"]] == [said[0].content]
+    waiting = await reme.execute("read_message", workspace_id="w")
+    assert [message["user_id"] for message in waiting.metadata["messages"]] == ["bob"]
+
+
 async def test_what_was_forgotten_is_shown_only_when_asked_for(reme: Engine) -> None:
     for text in ("I live in Berlin with my sister Ada.", "Forget what I told you about Berlin."):
         await reme.record("w", [Message(content=text, session_id=text)])
