@@ -81,7 +81,9 @@ async def walk_query() -> Walk:
     async with fresh_reme() as engine:
         memory = ReMeMemory(AsyncReMe(engine.settings), "alice")
         await memory.turn.reme.memories.add("alice", "Alice lives in Lisbon.")
-        await memory.query("Where does Alice live?")
+        for _ in range(3):  # until all connections are open
+            await memory.query("Where does Alice live?")
+        await asyncio.sleep(1)  # until the log of these is written
         await walk.follow(memory.query("Where does Alice live?"))
         await memory.close()
         await memory.turn.reme.aclose()

@@ -161,15 +161,14 @@ class Recall:
         model = await self._workspace_models.of(workspace)
         name, ef_search = model.embedder.name, model.ef_search
         if embedding is None:
-            words = persons_words(query)
             with logging_for_workspace(workspace):
-                vectors = await asyncio.gather(*(self._vector(workspace, words, model, part) for part, _ in parts))
+                vectors, degraded = await self._vectors(workspace, query, model, [part for part, _ in parts])
         else:
             own = unit_vectors(np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder)[0]
-            vectors = [(own, "")] * len(parts)
+            vectors, degraded = [own] * len(parts), ""
         return [
             Question(workspace, query, vector, name, limit, filters, degraded, time, ef_search)
-            for (filters, limit), (vector, degraded) in zip(parts, vectors, strict=True)
+            for (filters, limit), vector in zip(parts, vectors, strict=True)
         ]
 
     async def _judged_hits(self, questions: Sequence[Question], plan: Plan) -> tuple[list[Hit], float]:
@@ -209,35 +208,36 @@ class Recall:
             # The index search is approximate, and may give fewer rows than pass the filters. The exact scan gives all.
         return await find(self._database, question, exact)
 
-    async def _vector(
-        self, workspace: str, words: str, model: WorkspaceModel, filters: Filters
-    ) -> tuple[npt.NDArray[np.float32] | None, str]:
-        """The vector of a query's words, or the reason why there is none."""
+    async def _vectors(
+        self, workspace: str, query: str, model: WorkspaceModel, parts: Sequence[Filters]
+    ) -> tuple[Sequence[npt.NDArray[np.float32] | None], str]:
+        """The vector by which each part is searched; or none for any, and the reason."""
         # A model that fails must not stop an agent's turn: then words alone find memories.
+        embedder = model.embedder
         try:
             async with asyncio.timeout(_EMBED_SECONDS):
-                return await self._embed(workspace, words, model, filters), ""
+                words = persons_words(query)
+                said = any(part.of_messages for part in parts)
+                named = replace_names(words, await self._workspace_models.authors(workspace)) if said else words
+                texts = [named if part.of_messages else words for part in parts]
+                different = list(dict.fromkeys(texts))
+                vectors = await embedder.embed(different, "query")
+            width = vectors.shape[1]
+            if model.dimensions not in (None, width):
+                raise ModelAnswerError(
+                    f"{embedder.name} gave a vector {width} wide, and those of workspace '{workspace}' are"
+                    f" {model.dimensions} wide; is another model served under its name?"
+                )
+            return [vectors[different.index(text)] for text in texts], ""
         except TimeoutError:
-            return None, f"{model.embedder.name} did not answer within {_EMBED_SECONDS:g} seconds"
+            problem = f"{embedder.name} did not answer within {_EMBED_SECONDS:g} seconds"
         except ModelError as error:
             # Hits hide that they lack something, and a wrong key stays wrong: whoever runs this is told once.
-            if (failure := (model.embedder.name, error.code)) not in self._warned_of:
+            if (failure := (embedder.name, error.code)) not in self._warned_of:
                 self._warned_of.add(failure)
                 log.warning("recall goes by words alone: %s", error)
-            return None, str(error)
-
-    async def _embed(
-        self, workspace: str, words: str, model: WorkspaceModel, filters: Filters
-    ) -> npt.NDArray[np.float32]:
-        if filters.of_messages:
-            words = replace_names(words, await self._workspace_models.authors(workspace))
-        vector = (await model.embedder.embed([words], "query"))[0]
-        if model.dimensions not in (None, len(vector)):
-            raise ModelAnswerError(
-                f"{model.embedder.name} gave a vector {len(vector)} wide, and those of workspace '{workspace}' are"
-                f" {model.dimensions} wide; is another model served under its name?"
-            )
-        return np.asarray(vector)
+            problem = str(error)
+        return [None] * len(parts), problem
 
 
 def number_ranks(hits: Sequence[Hit]) -> list[Hit]:
