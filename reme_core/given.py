@@ -15,7 +15,7 @@ from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Final, Literal, Self, Union, Unpack, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError
 
 from reme_core.errors import InputError
@@ -71,6 +71,10 @@ def moment_of(time: datetime) -> datetime:
 
 Moment = Annotated[datetime, AfterValidator(moment_of)]
 """A point in time, as `moment_of` makes it: every time zone and Postgres can show it."""
+
+# What other programs call it: if one were ignored, a conversation of last year would count as said today.
+WHEN_SAID: Final = AliasChoices("sent_at", "time_created", "created_at", "timestamp")
+"""The names under which the time of a message is taken."""
 
 
 def zone_of(name: str) -> tzinfo:

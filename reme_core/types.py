@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 from reme_core.errors import InputError
-from reme_core.given import Count, Given, JsonObject, Measure, Moment, Observed
+from reme_core.given import WHEN_SAID, Count, Given, JsonObject, Measure, Moment, Observed
 
 
 def new_id() -> str:
@@ -194,9 +194,9 @@ Role = Annotated[Literal["user", "assistant", "system", "tool"], BeforeValidator
 class Message(Scoped, _FromClient):
     """One turn of a conversation.
 
-    A message is stored once in a workspace, however often it is recorded: `message_id` identifies it. `sent_at` (in
-    ReMe 0.1 `time_created`) is when it was said, which gives "yesterday" in it a meaning. If `content` comes in parts,
-    their text is kept.
+    A message is stored once in a workspace, however often it is recorded: `message_id` identifies it. `sent_at` (or
+    `time_created`, `created_at`, `timestamp`) is when it was said, which gives "yesterday" in it a meaning. If
+    `content` comes in parts, their text is kept.
     """
 
     model_config = ConfigDict(populate_by_name=True, extra="ignore")
@@ -208,7 +208,7 @@ class Message(Scoped, _FromClient):
     message_id: str = Field(default_factory=new_id, min_length=1, validation_alias=AliasChoices("message_id", "id"))
     session_id: str = ""
     """The conversation that it belongs to. Recall also finds a message by the words of its neighbours in it."""
-    sent_at: Moment = Field(default_factory=now, validation_alias=AliasChoices("sent_at", "time_created"))
+    sent_at: Moment = Field(default_factory=now, validation_alias=WHEN_SAID)
     reasoning_content: str = ""
     tool_calls: list[ToolCall] = Field(default_factory=list)
     tool_call_id: str = ""

@@ -198,6 +198,12 @@ async def test_a_time_that_others_use_for_none_is_taken(client: Client, time: st
     assert [hit["memory"]["observed_at"][:4] for hit in found["hits"]] == ["0002" if time < "1" else "9998"]
 
 
+async def test_a_message_may_say_when_it_was_said_as_the_answers_do(client: Client) -> None:
+    await ok(client, "POST", "records", json={"messages": [{"content": "Tea!", "created_at": "2025-01-05T10:00:00Z"}]})
+    (hit,) = (await ok(client, "POST", "recall", json={"query": "Tea", "kind": "conversation"}))["hits"]
+    assert hit["memory"]["created_at"] == "2025-01-05T10:00:00Z"
+
+
 async def test_a_batch_is_stored_whole_or_not_at_all(client: Client) -> None:
     taken = {"content": "First.", "memory_id": "m1"}
     await ok(client, "POST", "memories", 201, json={"memories": [taken]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -19,6 +20,12 @@ def test_null_is_the_same_as_nothing() -> None:
     assert (message.role, message.content, message.author, message.tool_calls) == ("user", "", "Ann", [])
     assert message.message_id and "message_id" not in message.model_fields_set
     assert Trajectory.model_validate({"task_id": None, "messages": None, "score": None}) == Trajectory()
+
+
+@pytest.mark.parametrize("name", ["sent_at", "time_created", "created_at", "timestamp"])
+def test_a_message_was_said_when_its_sender_says(name: str) -> None:
+    said = datetime(2025, 1, 5, 10, tzinfo=UTC)
+    assert [Message.model_validate({name: when}).sent_at for when in (said.timestamp(), f"{said}")] == [said, said]
 
 
 def test_the_text_is_taken_out_of_content_parts() -> None:
