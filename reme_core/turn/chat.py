@@ -55,7 +55,13 @@ class Chat:
     """
 
     def __init__(self, reme: Engine, workspace: str) -> None:
-        """Begin a conversation about the memory of a workspace; the engine is open in the running event loop."""
+        """Begin a conversation about the memory of a workspace; the engine is open in the running event loop.
+
+        Raises:
+            InputError: This is no `Engine`.
+        """
+        if not isinstance(reme, Engine):
+            raise InputError(f"a Chat needs an Engine (`async with Engine() as reme`), not {type(reme).__name__}")
         self._reme = reme
         self.workspace = workspace
         self.session_id = new_id()

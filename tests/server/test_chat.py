@@ -13,7 +13,7 @@ from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from reme_core import Settings
+from reme_core import AsyncReMe, Settings
 from reme_core.cli.chat import COMMANDS, Terminal
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, InputError, ModelError
@@ -55,6 +55,11 @@ async def test_what_is_said_in_one_conversation_is_known_in_the_next(
     of_alice, of_bob = (request[0]["content"] for request in prompts(loopback)[1:])
     assert "Maria lives in Porto" in of_alice
     assert "Porto" not in of_bob
+
+
+async def test_a_chat_says_that_it_needs_an_engine(settings: Settings) -> None:
+    with pytest.raises(InputError, match="not AsyncReMe"):
+        Chat(AsyncReMe(settings), "alice")  # type: ignore[arg-type]
 
 
 async def test_history_is_shown_as_asked_for(reme_with_chat: Engine, loopback: Loopback) -> None:
