@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from reme_core.given import zone_of
+from reme_core.text.chinese import simplify
 from reme_core.text.regex import any_of, regex
 from reme_core.text.timex import find_times, times_of, validity
 from reme_core.text.timex.calendar import day, range_of
@@ -45,6 +46,7 @@ def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
     >>> str(validity_of_wish("answer in French today", said, "UTC").end)
     '2024-03-07 00:00:00+00:00'
     """
+    text = simplify(text)
     held = validity(text, sent_at, timezone, of_wish=True)
     bounds = {bound.time: bound for bound in _bounds(text)}
     if held.start or held.end or len(bounds) != 1 or _FOR_GOOD.search(text):

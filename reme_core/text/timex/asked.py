@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from reme_core.errors import InputError
 from reme_core.given import moment_of
+from reme_core.text.chinese import simplify
 from reme_core.text.regex import regex
 from reme_core.text.timex import chinese
 from reme_core.text.timex.find import find_times
@@ -96,7 +97,8 @@ def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_sess
     True
     """
     # In UTC: times of one zone are compared by what the clocks show, which on some days they show twice.
-    now, sessions = moment_of(now).astimezone(UTC), find_sessions(query)
+    now, query = moment_of(now).astimezone(UTC), simplify(query)
+    sessions = find_sessions(query)
     of_talk = bool(sessions or _OF_TALK.search(query))
     ranges = [
         mention.range

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from reme_core.given import moment_of, zone_of
+from reme_core.text.chinese import simplify
 from reme_core.text.terms import language_of
 from reme_core.text.timex import chinese_joins, english_joins, others
 from reme_core.text.timex.calendar import range_of
@@ -53,11 +54,11 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC") -> list[TimeM
     >>> mention.text, str(mention.range.start), str(mention.range.end), mention.precision
     ('last spring', '2026-03-01 00:00:00+00:00', '2026-06-01 00:00:00+00:00', 'season')
     """
-    zone = zone_of(timezone)
-    if not has_time(text):
+    zone, plain = zone_of(timezone), simplify(text)
+    if not has_time(plain):
         return []
     mentions = []
-    for found in _find_expressions(text, moment_of(now).astimezone(zone)):
+    for found in _find_expressions(plain, moment_of(now).astimezone(zone)):
         with suppress(ValueError):  # the clocks never show it
             mentions.append(
                 TimeMention(

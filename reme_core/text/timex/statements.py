@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from reme_core.given import zone_of
+from reme_core.text.chinese import simplify
 from reme_core.text.regex import regex
 from reme_core.text.timex.calendar import day, midnight, range_of
 from reme_core.text.timex.english_words import TOMORROW
@@ -39,7 +40,7 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
     >>> [str(when.range.start) for when in times_of("I'm training for a marathon on October 5", said, "UTC")]
     ['2024-10-05 00:00:00+00:00']
     """
-    plain = _UNTIL.sub(r"until \1", text)
+    plain = _plain(text)
     return _times_of(plain, _spans(plain, sent_at, timezone), sent_at, timezone)
 
 
@@ -65,7 +66,7 @@ def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = Fal
     >>> validity("takes Jardiance since Friday", datetime(2024, 3, 6), "UTC").start.date().isoformat()
     '2024-03-01'
     """
-    plain = _UNTIL.sub(r"until \1", text)
+    plain = _plain(text)
     spans = _spans(plain, sent_at, timezone)
     times = _times_of(plain, spans, sent_at, timezone, of_wish=of_wish)
     bounds = [when for when in times if not (when.range.start and when.range.end)]
@@ -75,14 +76,20 @@ def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = Fal
 
 def with_dates(statement: str, sent_at: datetime, timezone: str) -> str:
     """The statement with the date behind each relative time, so that it stays true: "yesterday (2024-05-05)"."""
-    for mention in find_times(statement, now=sent_at, timezone=timezone):
+    plain, dated = simplify(statement), statement
+    for mention in find_times(plain, now=sent_at, timezone=timezone):
         if not mention.relative or mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
-        named = _in_direction(mention, statement, sent_at, timezone)
+        named = _in_direction(mention, plain, sent_at, timezone)
         written = _absolute_date(named, mention.precision)
-        if written and written not in statement:
-            statement = statement.replace(mention.text, f"{mention.text} ({written})", 1)
-    return statement
+        if written and written not in dated:
+            place = mention.end + len(dated) - len(statement)
+            dated = f"{dated[:place]} ({written}){dated[place:]}"
+    return dated
+
+
+def _plain(text: str) -> str:
+    return _UNTIL.sub(r"until \1", simplify(text))
 
 
 def _absolute_date(named: TimeRange, precision: Precision) -> str:

@@ -102,6 +102,7 @@ def test_what_only_looks_like_a_command_is_none(said: str) -> None:
         ("After Christmas please use metric units.", "2024-12-27", None),
         ("今天用英文回答我", None, "2024-03-07"),
         ("这周都用法语回复我，我在练习", None, "2024-03-11"),
+        ("這週請用英文回答", None, "2024-03-11"),
         ("接下来两周用荷兰语回复我", None, "2024-03-21"),
         ("周五之前别用表情", None, "2024-03-08"),
         ("从下个月开始，价格都用欧元", "2024-04-01", None),

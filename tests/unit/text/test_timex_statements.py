@@ -106,6 +106,17 @@ def test_what_opened_lately_has_begun(said: str, start: str) -> None:
 def test_a_relative_time_gets_its_date_and_a_vague_one_does_not() -> None:
     assert with_dates("Ada moved yesterday", SAID, "UTC") == "Ada moved yesterday (2024-03-05)"
     assert with_dates("Ada was ill the other day", SAID, "UTC") == "Ada was ill the other day"
+    assert with_dates("Maybe Ada moves in May", SAID, "UTC") == "Maybe Ada moves in May (2024-05)"
+
+
+@pytest.mark.parametrize(
+    ("traditional", "simplified"), [("兩天前", "两天前"), ("上個星期五", "上个星期五"), ("這週", "这周")]
+)
+def test_traditional_characters_are_read_as_the_simplified_ones(traditional: str, simplified: str) -> None:
+    [found], [known] = (times_of(text, SAID, "UTC") for text in (traditional, simplified))
+    assert found.range == known.range
+    day = with_dates(simplified, SAID, "UTC").removeprefix(simplified)
+    assert day and with_dates(traditional, SAID, "UTC") == traditional + day
 
 
 @pytest.mark.parametrize(
