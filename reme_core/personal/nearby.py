@@ -20,14 +20,17 @@ READ, QUOTED = "read", "quoted"
 async def nearest(
     workspace: str, said: Sequence[Message | Memory], deps: Deps, *, limit: int
 ) -> tuple[list[list[Hit]], Embedded]:
-    """For each of these the active statements of its scope nearest to it, best first, at most `limit`; its vectors."""
+    """For each of these the active statements of its scope nearest to it, best first, at most `limit`; its vectors.
+
+    Those near a memory are about the same person.
+    """
     if not said:
         return [], {}
     embedder = await deps.workspace_models.embedder(workspace)
     vectors = await embedder.embed([one.content for one in said], "passage")
     hits = []
     for one, vector in zip(said, vectors, strict=True):
-        filters = Filters(kinds=STATED, **one.scope)
+        filters = Filters(kinds=STATED, subject=one.subject if isinstance(one, Memory) else None, **one.scope)
         question = Question(workspace, one.content, vector, embedder.name, limit, filters)
         hits.append(judged_hits(question, await deps.recall.find(question))[1])
     return hits, {(embedder.name, one.content): vector for one, vector in zip(said, vectors, strict=True)}

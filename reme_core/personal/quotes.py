@@ -279,6 +279,5 @@ async def _repetitions(
 
 
 def _repeats(draft: Memory, stored: Memory) -> bool:
-    if draft.subject != stored.subject or not says_the_same(draft.content, stored.content):
-        return False
-    return same_days(draft.metadata.get("times", ()), stored.metadata.get("times", ()))
+    is_same = says_the_same(draft.content, stored.content)
+    return is_same and same_days(draft.metadata.get("times", ()), stored.metadata.get("times", ()))

@@ -126,6 +126,13 @@ async def test_what_two_people_say_in_the_same_words_is_remembered_of_both(
     assert sorted(getattr(memory, field) for memory in await everything(reme)) == ["Ann", "Ben"]
 
 
+async def test_what_many_people_say_again_in_the_same_words_is_remembered_once_of_each(reme: Engine) -> None:
+    people = [f"Person {number}" for number in range(9)]
+    for day in ("2024-05-06", "2024-05-07"):
+        await summarise(reme, *(turn("I'm a vegetarian.", day, author=name) for name in people))
+    assert sorted(memory.subject for memory in await everything(reme)) == people
+
+
 async def test_what_is_said_again_is_confirmed_with_its_evidence_and_not_doubled(reme: Engine) -> None:
     await summarise(reme, turn("My sister Ada lives in Hull"))
     await summarise(reme, turn("hi again, my sister Ada lives in Hull!", "2024-06-01"))
