@@ -165,7 +165,7 @@ _TABLE: Final[dict[str, tuple[_Row, ...]]] = {
         ("bot_token", r"(?<!\d)\d{8,10}:[\w-]{35}(?![\w-])|" + _W + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}", "", ""),
         ("api_key", r"(?i:(?:api|access|secret)[_ -]?key|auth[_ -]?token|access[_ -]?token|client[_ -]?secret|bearer|密钥)[\"']?(?:\s?(?:[:=：]|is|是)){0,2}\s?[\"'“]?([\w./+=-]{16,500})", "key", ""),
         ("url_password", r"(?<![A-Za-z])[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"']{0,100}:([^\s/\"']{1,200})@", "", ""),
-        ("database_password", r"(?i:(?:password|pwd)=)([^;\s\"'\[][^;\s\"']{2,99});|;\s?(?i:(?:password|pwd)=)([^;\s\"'\[][^;\s\"']{2,99})|(?i:\b(?:mysql|mysqldump|mariadb)\b)[^\n]{0,60}? -p(\S{3,64})", "", ""),
+        ("database_password", r"(?i:(?:password|pwd)=)([^;\s\"'\[][^;\s\"']{2,99});|;\s?(?i:(?:password|pwd)=)([^;\s\"'\[][^;\s\"']{2,99})|(?i:\b(?:mysql|mysqldump|mariadb)\b)[^\n]{0,60}? -p([^\s\[]\S{2,63})", "", ""),
         ("password", _NAMED + r"(?:[^\n:=：＝→是为成，,。.!?]{0,32}?" + _IS + r"|(?<=[码令])\s?)" + _VALUE + r"|(?i:\b(?:log ?in|user|account)|账号)\W{1,3}\S{1,64} ?/ ?" + _VALUE, "password", ""),
         ("pin", r"(?:(?i:(?<![a-z])pin(?![a-z])|pin-?code|puk|(?:alarm|door|gate|unlock|entry) code)(?:[^\d\n]{0,28}(?:\bis|\bwas|[:=：是为])\W{0,3}|(?:码| code| number)?\W{0,3})|(?:密码|门锁|口令)\D{0,6})(\d{4,8})(?!\d)", "", ""),
         ("seed_phrase", r"(?<![a-z])[a-z]{3,8}(?:[ \n][a-z]{3,8}){11,23}(?![a-z])", "phrase", ""),

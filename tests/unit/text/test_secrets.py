@@ -83,6 +83,11 @@ def test_a_secret_gives_way_to_its_mark_and_the_rest_stays(kind: str) -> None:
     assert redact(clean, ["all"]) == clean
 
 
+def test_what_is_redacted_already_stays_as_it_is() -> None:
+    once = redact("mysqldump -u root -phunter22 shop", ["keys"])
+    assert once == redact(once, ["keys"]) == "mysqldump -u root -p[database password] shop"
+
+
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_merely_looks_like_a_secret_stays(text: str) -> None:
     assert redact(text, ["all"]) == text
