@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
+from itertools import chain, count
 from typing import Final
 
 from reme_core.flows.deps import Deps
@@ -21,7 +21,8 @@ from reme_core.store.filters import Filters
 from reme_core.store.messages import said_by_others
 from reme_core.store.relevance import judged_hits
 from reme_core.text.commands import Command
-from reme_core.text.forgetting import names_topic
+from reme_core.text.fiction import sentences
+from reme_core.text.forgetting import names_topic, parts_by_wish, topic_to_forget
 from reme_core.types import PERSONAL_KINDS, Kind, Memory, Message, Source, Status
 
 _PAGE: Final = 1_000
@@ -72,7 +73,7 @@ async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state
     naming -= await said_by_others(deps.database, state.workspace_id, list(naming), command.author)
     naming.update(*(kept_from_recall(memory) for memory in outcome.erased))
     naming.difference_update(source.id for memory in outcome.erased for source in memory.sources)
-    if not naming - {command.message_id}:
+    if not naming or (naming == {command.message_id} and not _says_besides(command.content, topic)):
         return
     for memory_id, note in change.annotate.items():
         if command.message_id in note.get("forgotten", ()):
@@ -105,3 +106,9 @@ async def _messages_about(topic: str, command: Message, state: PersonalState, de
         if not naming:
             return found
         found += naming
+
+
+def _says_besides(text: str, topic: str) -> bool:
+    """Whether a text with a command to forget something names that beside the command, too."""
+    parts = chain.from_iterable(parts_by_wish(sentence) for sentence in sentences(text))
+    return any(names_topic(topic, part) and not topic_to_forget(part) for part in parts)

@@ -97,14 +97,18 @@ async def keep_quotes(
 def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     """What of a message is judged, and kept or not: all of it, or each sentence of a long one.
 
-    What a message asks to forget stands for itself.
+    What a message asks to forget stands for itself, and takes with it what the message says of that before.
     """
     # What somebody cites commands nothing, and a quotation may hold several sentences.
     own, wishes = own_words(message.content), wishes_in(message.content)
     said = chain.from_iterable(parts_by_wish(sentence) for sentence in sentences(message.content))
     parts = [Piece(message, part, None, _command_in(part, own, wishes)) for part in said]
     forgetting = [part for part in parts if part.command and part.command.action in ("forget", "erase")]
-    rest = [part for part in parts if part not in forgetting]
+    rest = [
+        part for place, part in enumerate(parts)
+        if part not in forgetting
+        and not any(names_topic(later.topic, part.text) for later in parts[place:] if later in forgetting)
+    ]  # fmt: skip
     if len(message.content) > _LONG:
         return [*forgetting, *(part for part in rest if part.command or not asks(part.text))]
     # What others say beside a wish of the author stands alone, since every conversation is shown the wish.

@@ -54,6 +54,12 @@ async def test_what_was_forgotten_stays_so_when_it_is_deleted(reme: Engine) -> N
     assert await told(reme) == []
 
 
+async def test_what_one_message_says_before_its_command_is_forgotten(reme: Engine) -> None:
+    await say(reme, f"{SALARY} I have a dog, Rex. {FORGET}", "I live in Hull.")
+    assert not [text for text in await told(reme) if "52,000" in text]
+    assert "I have a dog, Rex." in await told(reme, "dog")
+
+
 async def test_all_messages_that_name_it_are_passed_over_however_many(reme: Engine) -> None:
     said = [Message(content=f"Jordan ate {n // 2} cakes", message_id=f"m{n}", session_id=f"s{n}") for n in range(260)]
     await reme.record("w", said)
