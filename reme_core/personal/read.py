@@ -144,8 +144,10 @@ class _Reader:
         for operation in answered:
             people = [m for m in self.window.evidence(operation.evidence) if m.role == "user"]
             stated = operation.statement.strip() or operation.value.strip()
-            # A model may give a number that there is not.
+            # A model may give a number that there is not, or that of what another person of the conversation told.
             named = remembered[operation.memory - 1] if 0 < operation.memory <= len(remembered) else None
+            own = [scope_of(people), scope_of(self.window.people), *(m.scope for m in people)]
+            named = named if named and named.scope in own else None
             item = Accepted(operation, people, named, stated)
             if reason := self._refusal(item):
                 refused.append((operation, reason))

@@ -107,12 +107,13 @@ class Reconciliation:
     def _earlier_addition(self, item: Accepted) -> Memory | None:
         """What an earlier operation of this answer stated of the same person and thing, and that is not over yet."""
         thing, about = item.operation.thing.casefold(), item.operation.about.casefold() or "user"
-        wanted = subject_of(item.evidence[0], self.user_name), thing, about
+        whose = subject_of(item.evidence[0], self.user_name), scope_of(item.evidence).get("user_id")
         stands = [memory for memory in self.again.values() if memory.memory_id not in self.closing]
         for memory in reversed([*stands, *self.new.values()]):
             known = memory.metadata
-            named = memory.subject, known.get("thing", "").casefold(), known.get("about", "user").casefold()
-            if thing and named == wanted and memory.status == Status.ACTIVE:
+            named = known.get("thing", "").casefold(), known.get("about", "user").casefold()
+            is_own = (memory.subject, memory.user_id) == whose
+            if thing and named == (thing, about) and is_own and memory.status == Status.ACTIVE:
                 return memory
         return None
 

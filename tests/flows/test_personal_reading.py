@@ -193,6 +193,29 @@ async def test_what_one_conversation_says_and_then_corrects_is_history_at_once(
     ]
 
 
+async def test_what_one_person_says_changes_nothing_of_another_in_the_same_conversation(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    def said(content: str, name: str) -> Json:
+        return {"role": "user", "content": content, "author": name, "user_id": name}
+
+    home = operation("add", "Ann lives in Porto", value="Porto", thing="home")
+    loopback.chat(answering(home))
+    await reme_with_chat.record("w", said("I live in Porto", "Ann"), session_id="s")
+    await reme_with_chat.summarise("w")
+    moved = operation("change", "Bob lives in Lisbon", (2,), value="Lisbon", thing="home")
+    kept = operation("add", "Ann is in Faro for work", value="Faro", thing="place")
+    went = operation("change", "Bob is in Rome for work", (2,), value="Rome", thing="place")
+    loopback.chat(answering({**moved, "memory": 1}, kept, went))
+    both = [said("I am in Faro for work", "Ann"), said("I moved to Lisbon, and am in Rome for work", "Bob")]
+    await reme_with_chat.record("w", both, session_id="s")
+    await reme_with_chat.summarise("w")
+    assert "m1 Ann lives in Porto" in re.sub(r" \([\d-]+\)", "", asked(loopback)[-1])
+    told = {(m.user_id, m.content, m.status) for m in await everything(reme_with_chat)}
+    statements = [("Ann", home), ("Ann", kept), ("Bob", moved), ("Bob", went)]
+    assert told == {(name, one["statement"], Status.ACTIVE) for name, one in statements}
+
+
 async def test_what_is_told_late_is_history_and_does_not_undo_the_present(
     reme_with_chat: Engine, loopback: Loopback
 ) -> None:
