@@ -250,10 +250,14 @@ def _has_failed(opening: asyncio.Task[Engine]) -> bool:
 
 
 async def _end_of(unfinished: weakref.WeakSet[asyncio.Task[Any]]) -> None:
-    """Wait for these tasks, but not for ever: a database that does not answer may hold them up."""
+    """Wait for these tasks and those that they begin, but not for ever: a database may not answer."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _LAST_SECONDS
     # In a forked child they are the parent's, of another loop.
-    if tasks := {task for task in unfinished if task.get_loop() is asyncio.get_running_loop()}:
-        await asyncio.wait(tasks, timeout=_LAST_SECONDS)
+    while tasks := {task for task in unfinished if task.get_loop() is loop and not task.done()}:
+        if (patience := deadline - loop.time()) <= 0:
+            return
+        await asyncio.wait(tasks, timeout=patience)
 
 
 async def _close(opening: asyncio.Task[Engine]) -> None:

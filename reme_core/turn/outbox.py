@@ -131,6 +131,7 @@ class Outbox:
             DatabaseError: `write` is `awaited`, and the database did not take the entry; it is in the spool.
             TimeoutError: The same, because the database took longer than `patience` seconds.
         """
+        self._follow(asyncio.current_task())
         if write == "background":
             with contextlib.suppress(SpoolError):
                 await self.keep_for_later(entry.workspace)
@@ -151,6 +152,7 @@ class Outbox:
         Raises:
             SpoolError: They are in memory only; writing the file is tried again until it succeeds.
         """
+        self._follow(asyncio.current_task())
         self._closed = False
         try:
             await self._keep()
@@ -330,10 +332,15 @@ class Outbox:
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
-        self.tasks.running.add(task)
-        self._connection.reme.connection.unfinished.add(task)
-        task.add_done_callback(self._forget)
+        self._follow(task)
         return task
+
+    def _follow(self, task: asyncio.Task[Any] | None) -> None:
+        """Let whoever closes the outbox or the engine wait for a task: it takes over what was said, or delivers it."""
+        if task is not None and task not in self.tasks.running:
+            self.tasks.running.add(task)
+            self._connection.reme.connection.unfinished.add(task)
+            task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self.tasks.running.discard(task)

@@ -221,6 +221,25 @@ print("kept")
 """
 
 
+SAYS = """
+from reme_core import Message, ReMe
+from reme_core.turn import TurnMemory
+turn = TurnMemory(ReMe().open(), "w", spool="memory")
+turn.record_soon([Message(content="kept")], session_id="s")
+print("kept")
+"""
+
+
+def test_what_is_said_right_before_the_end_of_a_program_is_stored(settings: Settings, tmp_path: Path) -> None:
+    assert settings.database_url is not None
+    environment = os.environ | {"DATABASE_URL": settings.database_url.get_secret_value(), "REME_HOME": str(tmp_path)}
+    command = [sys.executable, "-W", "error", "-c", SAYS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "kept\n", "")
+    with ReMe(settings) as reme:
+        assert [message.content for message in reme.messages("w", "s")] == ["kept"]
+
+
 @pytest.mark.parametrize("code", [RECALLS, CONVERSES])
 def test_one_that_is_never_closed_does_not_hold_the_program_up(settings: Settings, tmp_path: Path, code: str) -> None:
     assert settings.database_url is not None
