@@ -272,9 +272,9 @@ class TurnMemory(Closing):
                 await asyncio.shield(asyncio.wrap_future(safe))
             except Exception as error:  # as in `_note`; the messages are kept
                 self.counts.failures += 1
-                problem = report_failure(span, error, self.patience, "the database has not taken a turn yet")
+                report_failure(span, error, "the database has not taken a turn yet")
                 if self.on_error == "raise":
-                    raise problem from None
+                    raise
         return len(new)
 
     def record_soon(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
@@ -384,14 +384,14 @@ class TurnMemory(Closing):
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:
             self.counts.recalls += 1
             try:
-                async with asyncio.timeout(self.patience):
+                async with within(self.patience):
                     await self._outbox.catch_up(self.workspace_id, self.patience / 2)
                     engine = await self._connection.engine()
                     note = await self._recall.note(engine, self.workspace_id, question, present, turn_id)
             except Exception as error:  # any error: a turn without memory is better than none, and it is reported
                 self.counts.failures += 1
-                problem = report_failure(span, error, self.patience, "a turn goes on without memory")
-                note = Note(turn_id=turn_id, error=problem)
+                report_failure(span, error, "a turn goes on without memory")
+                note = Note(turn_id=turn_id, error=error)
             self.counts.note_tokens += note.tokens
             span.set_attributes({"reme.hits": len(note.hits), "reme.note_tokens": note.tokens})
         return note

@@ -23,6 +23,7 @@ from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.ids import with_ids
 from reme_core.turn.accounts import Counts
 from reme_core.turn.connections import TurnConnection
+from reme_core.turn.failures import within
 from reme_core.turn.options import Write
 from reme_core.turn.tool_calls import OWN_TOOLS
 from reme_core.types import Message, ToolCall
@@ -128,8 +129,8 @@ class Outbox:
         Raises:
             SpoolError: The entry is in memory only. Delivery, and writing to the file, are tried again later.
             InputError: `write` is `awaited`, and the database refuses the entry, or a part of it, for good.
-            DatabaseError: `write` is `awaited`, and the database did not take the entry; it is in the spool.
-            TimeoutError: The same, because the database took longer than `patience` seconds.
+            DatabaseError: `write` is `awaited`, and the database did not take the entry, or not within `patience`
+                seconds; it is in the spool.
         """
         self._follow(asyncio.current_task())
         if write == "background":
@@ -137,7 +138,7 @@ class Outbox:
                 await self.keep_for_later(entry.workspace)
                 return
         try:
-            async with asyncio.timeout(patience):
+            async with within(patience):
                 await self.flush(entry.workspace)
         except Exception:  # whatever kept the database from taking it: it is written down, and delivered later
             await self.keep_for_later(entry.workspace)
@@ -218,16 +219,12 @@ class Outbox:
     async def aclose(self, patience: float) -> None:
         """Wait for running tasks, and try once more to deliver all entries; the others stay in the spool."""
         try:
-            async with asyncio.timeout(patience):
+            async with within(patience):
                 if self.tasks.running:
                     await asyncio.wait(set(self.tasks.running))
                 await self.deliver_all()
         except Exception as error:  # closing goes on, and the next process finds the entries in the spool
-            log.warning(
-                "turns that the database has not taken yet stay in %s: %s",
-                self._spool,
-                str(error) or "no answer in time",
-            )
+            log.warning("turns that the database has not taken yet stay in %s: %s", self._spool, error)
         self._connection.reme.connection.unfinished.difference_update(self.tasks.running)  # they were waited for
         if self.tasks.keeping is not None:
             self.tasks.keeping.cancel()

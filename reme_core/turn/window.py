@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from opentelemetry import trace
 
 from reme_core.text.chat_format import MessageLike
-from reme_core.turn.failures import report_failure
+from reme_core.turn.failures import report_failure, within
 from reme_core.turn.memory import TurnMemory
 from reme_core.turn.memory_tools import MemoryTool, answer_model
 from reme_core.working.answers import MOST_FOUND, MOST_READ, grep_answer, read_answer
@@ -40,15 +39,15 @@ async def fit_window(
     patience = turn.patience + turn.settings.working.patience
     with tracer.start_as_current_span("reme.fit", attributes={"reme.workspace": turn.workspace_id}) as span:
         try:
-            async with asyncio.timeout(patience):
+            async with within(patience):
                 return await turn.reme.working.fit(
                     turn.workspace_id, messages, window=turn.window, session_id=session_id, count_tokens=count_tokens
                 )
         except Exception as error:  # any error: a long prompt is better than no turn, and it is reported
             turn.counts.failures += 1
-            problem = report_failure(span, error, patience, "a conversation is shown in full")
+            report_failure(span, error, "a conversation is shown in full")
             if turn.on_error == "raise":
-                raise problem from None
+                raise
     return None
 
 
