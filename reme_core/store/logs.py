@@ -128,7 +128,8 @@ class LogWriter:
             listener.count_call(workspace, call)
         told = redact({"raw": call.raw, "error": call.error}, self._database.settings.redact)
         entry = asdict(call) | told | {"workspace_id": workspace, "called_at": present().isoformat()}
-        self._put(workspace, "insert_model_calls", lambda: _plain(entry))
+        # One text that Postgres cannot store would keep the whole batch from being written.
+        self._put(workspace, "insert_model_calls", lambda: plain_json(entry))
 
     def _put(self, workspace: str, statement: str, row: Callable[[], Row]) -> None:
         self._waiting.append((workspace, statement, row))
@@ -194,14 +195,10 @@ class LogWriter:
                 log.warning("%d log entries were lost at the end: %s", len(self._waiting), why)
 
 
-def _plain(row: Row) -> Row:
-    # One text that Postgres cannot store would keep the whole batch from being written.
-    return {name: plain_json(value) for name, value in row.items()}
-
-
 def _entry(recollection: Recollection, found: Sequence[Hit], asked: Row) -> Row:
     told = asked | recollection.model_dump(include=_LOGGED)
-    return _plain(told) | {
+    return {
+        **plain_json(told),
         # These come from the database, and are most of an entry: looking through them would take as long as the rest.
         "hits": [
             {
