@@ -12,7 +12,7 @@ from reme_core.settings import Settings
 from reme_core.testing import Gate, ScriptedModel
 from reme_core.turn import TurnMemory
 
-CONVERSATIONS = int(os.environ.get("REME_TEST_CONVERSATIONS", "20"))  # read here, since tests see no such variable
+CONVERSATIONS = int(os.environ.get("REME_TEST_CONVERSATIONS", "10"))  # read here, since tests see no such variable
 
 
 @pytest.fixture
