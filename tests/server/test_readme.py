@@ -6,6 +6,7 @@ The requests lie in `readme/`, letter for letter; only the port is changed, sinc
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -109,20 +110,17 @@ def test_the_readme_runs_unchanged(process: Process, monkeypatch: pytest.MonkeyP
     assert [answer["success"] for answer in told] == [True] * 4
     assert "咖啡" in told[3]["answer"]
 
-
-@pytest.mark.timeout(240)
-def test_the_readme_runs_unchanged_in_node(process: Process) -> None:
-    try:
-        fetched = subprocess.run(
-            ["node", "-"],
-            input=snippet("fetch.js.txt", process),
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
-    except FileNotFoundError:
+    # On the same service: to start one for each language takes longer than all its requests.
+    if shutil.which("node") is None:
         pytest.skip("there is no node here")
+    fetched = subprocess.run(
+        ["node", "-"],
+        input=snippet("fetch.js.txt", process),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
     assert fetched.stdout.count("success: true") == 4, fetched.stdout
 
 
