@@ -2,5 +2,5 @@
 
 from reme_core.postgres.migrate import sql_steps
 
-revision, down_revision = "0045", "0040"
-upgrade, downgrade = sql_steps("0045_cleared_log")
+revision, down_revision = "0041", "0040"
+upgrade, downgrade = sql_steps("0041_cleared_log")
