@@ -11,11 +11,12 @@ from reme_core.personal.forget import erasure_of, was_said_by
 from reme_core.personal.nearby import QUOTED, READ, subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
+from reme_core.personal.quotes import pieces_of
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, Erase, forgotten_note
 from reme_core.text.commands import Command, validity_of_wishes
 from reme_core.text.forgetting import erases, names_topic
-from reme_core.text.likeness import says_the_same
+from reme_core.text.likeness import part_told, says_the_same
 from reme_core.text.timex import resolve_bound, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, scope_of
 
@@ -56,7 +57,7 @@ class Reconciliation:
     def take(self, item: Accepted) -> None:
         """Carry out one operation; a memory is closed once."""
         old, op = item.memory, item.operation.op
-        if old is not None and (old.memory_id in self.closing or old.memory_id in self.erased):
+        if old is not None and not self._stands(old):
             if op not in ("add", "change"):
                 return
             old = None
@@ -108,19 +109,23 @@ class Reconciliation:
         """What an earlier operation of this answer stated of the same person and thing, and that is not over yet."""
         thing, about = item.operation.thing.casefold(), item.operation.about.casefold() or "user"
         whose = subject_of(item.evidence[0], self.user_name), scope_of(item.evidence).get("user_id")
-        stands = [memory for memory in self.again.values() if memory.memory_id not in self.closing]
-        for memory in reversed([*stands, *self.new.values()]):
+        for memory in reversed([*self.again.values(), *self.new.values()]):
             known = memory.metadata
             named = known.get("thing", "").casefold(), known.get("about", "user").casefold()
             is_own = (memory.subject, memory.user_id) == whose
-            if thing and named == (thing, about) and is_own and memory.status == Status.ACTIVE:
+            if thing and named == (thing, about) and is_own and self._stands(memory):
                 return memory
         return None
+
+    def _stands(self, memory: Memory) -> bool:
+        gone = memory.memory_id in self.closing or memory.memory_id in self.erased
+        return memory.status == Status.ACTIVE and not gone
 
     def _replace(self, earlier: Memory, item: Accepted) -> None:
         """Let what the same answer added be over, as the same conversation says."""
         if item.operation.op == "forget":
             del self.new[earlier.memory_id]
+            self.support.pop(earlier.memory_id, None)
             return
         memory = self._memory(item)
         if item.operation.op == "change" and says_the_same(earlier.content, memory.content):
@@ -140,7 +145,7 @@ class Reconciliation:
             told = item.evidence[-1]
             # Nobody erases what others said; it is closed, and can be restored.
             is_theirs = old.subject in (subject_of(told, self.user_name), "")
-            if is_theirs and erases(told.content):
+            if is_theirs and _asks_to_erase(told, old):
                 self._erase([old], told)
             else:
                 self._forget(old, told)
@@ -185,9 +190,8 @@ class Reconciliation:
         evidence = {source.id for source in memory.sources}
         for stated in (*self.made_before, *self.new.values()):
             is_read = stated.metadata.get("mode") == READ and not evidence.isdisjoint(s.id for s in stated.sources)
-            stands = stated.status == Status.ACTIVE and stated.memory_id not in (*self.closing, *self.erased)
             alike = (stated.subject, stated.kind) == (memory.subject, memory.kind)
-            if is_read and stands and alike and says_the_same(stated.content, memory.content):
+            if is_read and self._stands(stated) and alike and says_the_same(stated.content, memory.content):
                 return stated
         return None
 
@@ -227,6 +231,15 @@ class Reconciliation:
         """The times of `since` and `until`; None where nothing is named, or the evidence does not bear it out."""
         named = (item.operation.since, item.operation.until)
         return [resolve_bound(words, item.evidence, self.timezone) if words else None for words in named]
+
+
+def _asks_to_erase(message: Message, memory: Memory) -> bool:
+    """Whether a message asks to delete a memory: beside a wish to forget it, something else may be to be deleted."""
+    commands = [p.command for p in pieces_of(message, None) if p.command and p.topic]
+    about = [command for command in commands if names_topic(command.topic, memory.content)] or commands
+    if about:
+        return all(command.action == "erase" for command in about)
+    return erases(part_told(message.content, memory.content))
 
 
 def _sources(evidence: Sequence[Message]) -> list[Source]:

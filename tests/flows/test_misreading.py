@@ -247,3 +247,24 @@ async def test_a_confirmation_of_nothing_adds_nothing(reme_with_chat: Engine, lo
     await summarise(reme_with_chat, turn("I like tea"), turn("I really like tea"))
     [memory] = await everything(reme_with_chat)
     assert (memory.content, len(memory.sources)) == ("The user likes tea", 2)
+
+
+async def test_what_one_answer_confirms_and_then_forgets_is_not_stored(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    boat = {"thing": "boat", "value": "boat"}
+    operations = [operation(op, "The user has a boat", (n,), **boat) for n, op in enumerate(("add", "confirm"), 1)]
+    loopback.chat(answering(*operations, operation("forget", evidence=(3,), thing="boat")))
+    await summarise(reme_with_chat, turn("I have a boat"), turn("a boat, really"), turn("scrap the boat"))
+    assert await everything(reme_with_chat) == []
+
+
+@pytest.mark.parametrize("then", ["I deleted nothing. Delete Kim.", "Forget Kim. I have to delete my old account."])
+async def test_only_what_is_to_be_deleted_is_erased_not_what_is_to_be_forgotten_beside_it(
+    reme_with_chat: Engine, loopback: Loopback, then: str
+) -> None:
+    loopback.chat(answering(operation("add", "The user knows Kim from a camp", value="camp", thing="friend")))
+    await summarise(reme_with_chat, turn("I know Kim from a camp"))
+    loopback.chat(answering(operation("forget", thing="friend") | {"memory": 1}))
+    await summarise(reme_with_chat, turn(then, "2024-05-07"))
+    assert bool(await contents(reme_with_chat, "expired")) == then.startswith("Forget")
