@@ -13,7 +13,7 @@ from typing import Final, Literal
 import numpy as np
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import MOST, day_said, memories_about, never_stored, time_said
+from reme_core.compat.memoryscope_forgetting import MOST, day_said, memories_about, time_said
 from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
@@ -31,7 +31,6 @@ from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
-from reme_core.text.ids import stable_id
 from reme_core.text.timex import has_time, validity, with_dates
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 
@@ -165,14 +164,17 @@ async def contra_repeat(
         await keep_quotes(state, deps)
         return
     version = await deps.memories.version(state.workspace_id)
-    distinct = {draft.memory_id: draft for draft in (*state.drafts, *state.dated_drafts)}
-    drafts = await never_stored(list(distinct.values()), state, deps)
+    read = {m.message_id: m.content for m in state.waiting}
+    # Of an edited message, what was observed before may still stand.
+    before = await deps.memories.from_source(state.workspace_id, "message", list(read))
+    stated = {(m.subject, m.content) for m in before if m.metadata.get("mode") == READ}
+    distinct = {(d.subject, d.content, d.sources[0].id): d for d in (*state.drafts, *state.dated_drafts)}
+    drafts = [draft for draft in distinct.values() if (draft.subject, draft.content) not in stated]
     hits, embedded = await nearest(state.workspace_id, drafts, deps, limit=neighbours)
     pairs = [
         (draft, [hit.memory for hit in found] if enable_contra_repeat else [])
         for draft, found in zip(drafts, hits, strict=True)
     ]
-    read = {m.message_id: m.content for m in state.waiting}
     change = Change(summarised=read, expected_version=version, embedded=embedded)
     _decide(change, pairs, await _judge(pairs, deps, deps.chat))
     if change.summarised:
@@ -267,7 +269,6 @@ def _observation(content: str, evidence: Sequence[Message], subject: str, author
     said = max(message.sent_at for message in evidence)
     holds = validity(content, said, timezone)
     return Memory(
-        memory_id=stable_id("personal", subject, content, evidence[0].message_id),
         kind=Kind.OBSERVATION,
         subject=subject,
         content=with_dates(content, said, timezone),

@@ -69,14 +69,6 @@ def filters_about(state: PersonalState, kinds: Sequence[str]) -> Filters:
     return Filters(kinds=[str(kind) for kind in kinds], of_person=state.user_name, **Scoped(**state.scope).scope)
 
 
-async def never_stored(memories: Sequence[Memory], state: PersonalState, deps: Deps) -> list[Memory]:
-    """Those of some memories that were never stored: what was closed is not concluded again from the same evidence."""
-    ids = [memory.memory_id for memory in memories]
-    known = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None), limit=len(ids))
-    taken = {memory.memory_id for memory in known}
-    return [memory for memory in memories if memory.memory_id not in taken]
-
-
 def time_said(memory: Memory) -> datetime:
     """When a memory was said, or made if nobody said it."""
     return memory.observed_at or memory.created_at

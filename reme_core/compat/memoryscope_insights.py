@@ -12,7 +12,6 @@ from reme_core.compat.memoryscope_forgetting import (
     day_said,
     filters_about,
     memories_about,
-    never_stored,
     time_said,
 )
 from reme_core.flows.deps import Deps
@@ -26,6 +25,7 @@ from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
+from reme_core.store.filters import Filters
 from reme_core.text.ids import stable_id
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 
@@ -108,7 +108,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
         for new, old in await parallel([partial(renew, attribute, old) for attribute, old in topics])
         if new is not None and (old is None or new.content != old.content)
     ]
-    change.add = await never_stored([new for new, _ in renewed], state, deps)
+    change.add = await _never_stored([new for new, _ in renewed], state, deps)
     change.close = [
         Close(old.memory_id, "superseded", new.memory_id)
         for new, old in renewed
@@ -171,6 +171,14 @@ async def _write(
         metadata={"attribute": attribute},
         **scope_of(near),
     )
+
+
+async def _never_stored(memories: Sequence[Memory], state: PersonalState, deps: Deps) -> list[Memory]:
+    """Those of some memories that were never stored: what was closed is not concluded again from the same evidence."""
+    ids = [memory.memory_id for memory in memories]
+    known = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None), limit=len(ids))
+    taken = {memory.memory_id for memory in known}
+    return [memory for memory in memories if memory.memory_id not in taken]
 
 
 def _number_lines(memories: Sequence[Memory], deps: Deps) -> str:

@@ -250,6 +250,23 @@ async def test_what_people_say_is_observed_stored_once_and_found_by_kind_and_tim
     assert "Rome" in found.metadata["memory_list"][0]["content"] and "Rome" in found.answer
 
 
+async def test_what_is_said_again_after_an_edit_is_observed_again_and_what_stands_only_once(
+    old: Engine, loopback: Loopback
+) -> None:
+    scored = {"scores": [{"number": 1, "score": 3}]}
+    told = [("Rome.", []), ("Rome!", []), ("Oslo.", ["contradicts"]), ("Rome.", ["contradicts"])]
+    for words, relations in told:
+        seen = {"observations": [{"evidence": [1], "content": f"Ann lives in {words[:-1]}."}]}
+        judged = [{"relations": [{"new": 1, "old": 1, "relation": relation}]} for relation in relations]
+        loopback.chat(scored, seen, *judged)
+        said = {"role": "user", "content": f"I live in {words}", "name": "Ann", "message_id": "m"}
+        await old.execute("summary_personal_memory", workspace_id="w", trajectories=[{"messages": [said]}])
+    found = await old.memories.list("w", status=None)
+    assert [(m.content.split()[-1], m.status) for m in found] == [
+        ("Rome.", "active"), ("Oslo.", "superseded"), ("Rome.", "superseded"),
+    ]  # fmt: skip
+
+
 async def test_the_time_that_is_asked_about_counts_for_memories_of_a_loaded_library(
     reme: Engine, flow: Any, tmp_path: Path
 ) -> None:
