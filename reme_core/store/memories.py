@@ -249,7 +249,7 @@ class Memories:
             while True:
                 before = await self.get(workspace, memory_id)
                 after = Memory(**before.model_dump() | values)
-                if after.content != before.content and after.metadata.get("mode") == "quoted":
+                if after.content != before.content and before.metadata.get("mode") == "quoted":
                     # Nobody said the new words: they are no quote, and take the place of the messages in a note.
                     kept = {name: value for name, value in after.metadata.items() if name != "mode"}
                     after.metadata = kept | {"corrects": changes.forgotten_note(after)["forgotten"]}

@@ -53,7 +53,7 @@ def actions_of(messages: Sequence[Message]) -> list[Action]:
     found: list[Action] = []
     place_of: dict[int, int] = {}  # by the identity of a call, the place of its action
     open_places: list[int] = []  # of calls without a result
-    for message, answered, following in zip(messages, calls_answered(messages), [*messages[1:], None], strict=True):
+    for message, answered, following in zip(messages, calls_answered(messages), [*messages[1:], None], strict=False):
         if message.tool_calls:
             for call in message.tool_calls:
                 place_of[id(call)] = len(found)

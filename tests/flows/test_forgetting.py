@@ -134,6 +134,7 @@ async def test_a_note_has_the_correction_of_a_quote_and_not_what_it_corrects(rem
     corrected = "The salary is 61,000 euros a year."
     await say(reme, SALARY)
     (quote,) = await reme.memories.list("w")
+    await reme.memories.update("w", quote.memory_id, content="The salary is 60,000 euros.", metadata={"by": "Ann"})
     await reme.memories.update("w", quote.memory_id, content=corrected)
     turn = TurnMemory(AsyncReMe.of(reme), "w")
     flow = (await reme.retrieve("w", "What is the salary?")).answer

@@ -43,6 +43,10 @@ def test_a_result_is_of_the_call_before_it_also_where_ids_are_used_again() -> No
     ]
 
 
+def test_nothing_was_done_where_nothing_was_said() -> None:
+    assert actions_of([]) == []
+
+
 def test_a_result_without_a_call_still_counts() -> None:
     lone = Message.model_validate({"role": "tool", "name": "clock", "content": "12:00"})
     assert [(f.tool, f.result) for f in actions_of([lone])] == [("clock", "12:00")]
