@@ -39,17 +39,17 @@ _LOGGED = {"workspace_id", "retrieval_id", "query", "relevance", "degraded"}
 _LOGGED_PARTS = ("vector", "lexical", "time", "type", "final")
 _MOST_WAITING = 10_000  # entries kept while the database is away; beyond that, the oldest are dropped
 
-_workspace: ContextVar[str] = ContextVar("reme_workspace", default="")
+_work: ContextVar[tuple[str, str]] = ContextVar("reme_work", default=("", ""))  # workspace, and when it began
 
 
 @contextlib.contextmanager
 def logging_for_workspace(workspace: str) -> Iterator[None]:
-    """Within this block, model calls are logged for `workspace`."""
-    token = _workspace.set(workspace)
+    """Within this block, model calls are logged for `workspace`, as ones about what was there when it began."""
+    token = _work.set((workspace, present().isoformat()))
     try:
         yield
     finally:
-        _workspace.reset(token)
+        _work.reset(token)
 
 
 class CallListener(Protocol):
@@ -123,11 +123,12 @@ class LogWriter:
 
     def log_call(self, call: ModelCall) -> None:
         """Note a model call for the workspace of the surrounding `logging_for_workspace`."""
-        workspace = _workspace.get()
+        workspace, begun_at = _work.get()
         for listener in self.listeners:
             listener.count_call(workspace, call)
         told = redact({"raw": call.raw, "error": call.error}, self._database.settings.redact)
-        entry = asdict(call) | told | {"workspace_id": workspace, "called_at": present().isoformat()}
+        times = {"begun_at": begun_at or None, "called_at": present().isoformat()}
+        entry = asdict(call) | told | times | {"workspace_id": workspace}
         # One text that Postgres cannot store would keep the whole batch from being written.
         self._put(workspace, "insert_model_calls", lambda: plain_json(entry))
 

@@ -272,7 +272,9 @@ async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(w
     await words.recall("alice", "Zyxxo quokka")  # its log entry is still on its way when the text goes
     with logging_for_workspace("alice"):
         words.log_writer.log_call(ModelCall("openai", "m", "extract", ok=False, raw=KNOWN, error=KNOWN))
-    await words.memories.delete("alice", [dog.memory_id], erase=True)
+    with logging_for_workspace("alice"):  # a model is asked before, and answers afterwards
+        await words.memories.delete("alice", [dog.memory_id], erase=True)
+        words.log_writer.log_call(ModelCall("openai", "m", "extract", ok=False, raw=KNOWN, error=KNOWN))
     await words.log_writer.flush()
     late = [
         Memory(content="Tom likes Zyxxo", sources=[Source(kind="memory", id=dog.memory_id)]),
