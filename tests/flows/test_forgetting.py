@@ -130,12 +130,14 @@ async def test_what_is_restored_is_found_again_with_its_message(reme: Engine, wa
     assert (await told(reme)).count(SALARY) == 2
 
 
-async def test_a_note_has_the_correction_of_a_quote_and_not_what_it_corrects(reme: Engine) -> None:
+@pytest.mark.parametrize("more", [{}, {"metadata": {"checked": "by hand"}}])
+async def test_a_note_has_the_correction_of_a_quote_and_not_what_it_corrects(
+    reme: Engine, more: dict[str, dict[str, str]]
+) -> None:
     corrected = "The salary is 61,000 euros a year."
     await say(reme, SALARY)
     (quote,) = await reme.memories.list("w")
-    await reme.memories.update("w", quote.memory_id, content="The salary is 60,000 euros.", metadata={"by": "Ann"})
-    await reme.memories.update("w", quote.memory_id, content=corrected)
+    await reme.memories.update("w", quote.memory_id, content=corrected, **more)
     turn = TurnMemory(AsyncReMe.of(reme), "w")
     flow = (await reme.retrieve("w", "What is the salary?")).answer
     for note in (flow, (await turn.begin("What is the salary?")).text, await MemoryTools(turn).search_memory("salary")):
