@@ -132,7 +132,7 @@ async def test_what_is_restored_is_found_again_with_its_message(reme: Engine, wa
 
 @pytest.mark.parametrize("more", [{}, {"metadata": {"checked": "by hand"}}])
 async def test_a_note_has_the_correction_of_a_quote_and_not_what_it_corrects(
-    reme: Engine, more: dict[str, dict[str, str]]
+    reme: Engine, more: dict[str, Any]
 ) -> None:
     corrected = "The salary is 61,000 euros a year."
     await say(reme, SALARY)
