@@ -106,8 +106,8 @@ with note as materialized (
     group by s.memory_id
 )
 update reme.memory m
-set metadata = jsonb_set(m.metadata, '{forgotten}', note.messages || case jsonb_typeof(m.metadata -> 'forgotten')
-                                                                     when 'array' then m.metadata -> 'forgotten' else '[]' end)
+set metadata = jsonb_set(m.metadata, '{forgotten}', note.messages || case when jsonb_typeof(m.metadata -> 'forgotten') = 'array'
+                                                                     then m.metadata -> 'forgotten' else '[]' end)
 from note
 where m.workspace_id = %(workspace)s and m.memory_id = note.memory_id
   and (m.metadata ->> 'mode' = 'quoted' or m.metadata ? 'corrects')
