@@ -66,18 +66,20 @@ def statements_of_workspaces() -> dict[str, str]:
 
 def test_no_statement_asks_for_what_a_distributed_table_refuses() -> None:
     # "non-IMMUTABLE functions are not allowed in CASE or COALESCE statements", in those that write; and "functions used
-    # in the DO UPDATE SET clause must be marked IMMUTABLE"
-    in_coalesce, in_case, in_do_update = (
+    # in the DO UPDATE SET clause must be marked IMMUTABLE". And "case a when b" arrives there as "case a when a = b".
+    in_coalesce, in_case, of_value, in_do_update = (
         re.compile(r"coalesce\((?:[^()]|\(\))*now\(\)"),
         re.compile(r"case\s(?:(?!end\b).)*now\(\)", re.S),
+        re.compile(r"\bcase\b(?!\s+(?:when\b|\$))"),
         re.compile(r"do update\s(?:(?!-- name)[^;])*now\(\)"),
     )
     found = {name: re.sub("--(?! name).*", "", sql) for name, sql in statements_of_workspaces().items()}
     assert len(found) > 10
     assert in_coalesce.search("set a = coalesce(b, now())")
     assert in_case.search("case when a then b\nelse now() end")
+    assert of_value.search("case a when b then c end")
     assert in_do_update.search("on conflict (id) do update\nset b = 1, a = now()")
-    refused = (in_coalesce, in_case, in_do_update)
+    refused = (in_coalesce, in_case, of_value, in_do_update)
     assert {name for name, sql in found.items() if any(pattern.search(sql) for pattern in refused)} == set()
 
 

@@ -19,7 +19,7 @@ forgotten as materialized (
     select said.document_id
     from reme.memory f
     cross join lateral jsonb_array_elements_text(
-        case jsonb_typeof(f.metadata -> 'forgotten') when 'array' then f.metadata -> 'forgotten' end
+        case when jsonb_typeof(f.metadata -> 'forgotten') = 'array' then f.metadata -> 'forgotten' end
     ) as named (message_id)
     cross join lateral (
         select m.document_id from reme.message m
