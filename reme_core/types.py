@@ -89,12 +89,14 @@ class TimeRange(Given):
 
 
 class _FromClient(Given):
-    """Base of what clients send: some send `null` for a field that they leave out."""
+    """Base of what clients send: some send `null` for a field that they leave out, or an empty text for a time."""
 
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, value: Any) -> Any:
-        return {key: own for key, own in value.items() if own is not None} if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            return value
+        return {k: own for k, own in value.items() if own is not None and (own != "" or k not in WHEN_SAID.choices)}
 
 
 class ToolCall(_FromClient):
@@ -185,9 +187,9 @@ def scope_of_given(names: Mapping[str, str | None]) -> Scope:
     return cast(Scope, {name: value for name, value in names.items() if value is not None})
 
 
-# OpenAI calls the system "developer" now, and called a tool "function" once.
-_ROLES: Final = {"developer": "system", "function": "tool"}
-Role = Annotated[Literal["user", "assistant", "system", "tool"], BeforeValidator(lambda one: _ROLES.get(str(one), one))]
+_ROLES: Final = {"developer": "system", "function": "tool"}  # as OpenAI calls the one now, and called the other once
+_RENAME: Final = BeforeValidator(lambda one: _ROLES.get(one, one) if isinstance(one, str) else one)
+Role = Annotated[Literal["user", "assistant", "system", "tool"], _RENAME]
 """Who speaks in a message."""
 
 
@@ -195,8 +197,8 @@ class Message(Scoped, _FromClient):
     """One turn of a conversation.
 
     A message is stored once in a workspace, however often it is recorded: `message_id` identifies it. `sent_at` (or
-    `time_created`, `created_at`, `timestamp`) is when it was said, which gives "yesterday" in it a meaning. If
-    `content` comes in parts, their text is kept.
+    `time_created`, `created_at`, `timestamp`) is when it was said, in UTC unless it has a zone. It gives
+    "yesterday" a meaning. If `content` comes in parts, their text is kept.
     """
 
     model_config = ConfigDict(populate_by_name=True, extra="ignore")
@@ -226,8 +228,6 @@ class Message(Scoped, _FromClient):
 
 class Trajectory(_FromClient, Observed):
     """One attempt at a task: its messages, and how well it went (`score`, 0 to 1)."""
-
-    model_config = ConfigDict(extra="ignore")
 
     task_id: str = ""
     messages: list[Message] = Field(default_factory=list)

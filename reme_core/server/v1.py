@@ -343,7 +343,7 @@ async def delete_memory(
     return Deleted(deleted_count=count)
 
 
-@router.delete("/{workspace_id:path}/memories")
+@router.delete("/{workspace_id:path}/memories", responses=openapi_errors(404))
 async def erase_scope(
     workspace_id: PathWorkspace,
     service: TheService,
@@ -381,7 +381,7 @@ async def undo(workspace_id: PathWorkspace, service: TheService) -> Undone:
 @router.post("/{workspace_id:path}/records", responses=openapi_errors(409))
 async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheService) -> Recorded:
     """Store what was said, durably."""
-    messages = [Message.model_validate(m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
+    messages = [Message(**m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
     fresh = await service.reme.record(workspace_id, messages, wait=body.wait, **body.scope)
     return Recorded(message_ids=[message.message_id for message in fresh])
 

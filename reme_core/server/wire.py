@@ -118,7 +118,7 @@ class MessageIn(_Wire):
     tool_calls: list[ToolCallIn] | None = None
     tool_call_id: str | None = ""
     time_created: Moment | None = Field(
-        None, description="When it was said; default: now. Also taken as `created_at` and `timestamp`."
+        None, description="When it was said; default: now. Also taken as `created_at` or `timestamp`."
     )
     metadata: JsonObject | None = None
     message_id: Name | None = Field(None, description="Messages with the same id are stored once.")

@@ -72,6 +72,9 @@ async def test_v1_erases_what_is_of_somebody(client: httpx.AsyncClient) -> None:
     assert (await client.delete(path)).status_code == 422
     assert (await client.delete(path, params={"user_id": "ann"})).json() == {"deleted_count": 1}
     assert [m["user_id"] for m in (await client.get(path)).json()["memories"]] == ["bob"]
+    away = await client.delete("/v1/workspaces/nobody/memories", params={"user_id": "ann"})
+    told = (await client.get("/openapi.json")).json()["paths"]["/v1/workspaces/{workspace_id}/memories"]["delete"]
+    assert str(away.status_code) == "404" in told["responses"]
 
 
 async def test_flows_over_http_and_mcp(client: httpx.AsyncClient, reme: Engine) -> None:

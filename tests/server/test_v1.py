@@ -204,6 +204,13 @@ async def test_a_message_may_say_when_it_was_said_as_the_answers_do(client: Clie
     assert hit["memory"]["created_at"] == "2025-01-05T10:00:00Z"
 
 
+@pytest.mark.parametrize("name", ["time_created", "sent_at", "created_at", "timestamp"])
+async def test_an_empty_time_of_a_message_is_none_and_what_is_no_time_is_refused(client: Client, name: str) -> None:
+    await ok(client, "POST", "records", json={"messages": [{"content": "Tea!", name: ""}]})
+    refused = await ok(client, "POST", "records", 422, json={"messages": [{"content": "Tea!", name: "10:32 AM"}]})
+    assert (refused["code"], name in refused["message"]) == ("invalid_input", True)
+
+
 async def test_a_batch_is_stored_whole_or_not_at_all(client: Client) -> None:
     taken = {"content": "First.", "memory_id": "m1"}
     await ok(client, "POST", "memories", 201, json={"memories": [taken]})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from enum import Enum
 
 import pytest
 
@@ -26,6 +27,17 @@ def test_null_is_the_same_as_nothing() -> None:
 def test_a_message_was_said_when_its_sender_says(name: str) -> None:
     said = datetime(2025, 1, 5, 10, tzinfo=UTC)
     assert [Message.model_validate({name: when}).sent_at for when in (said.timestamp(), f"{said}")] == [said, said]
+
+
+def test_an_empty_time_of_a_message_is_none_and_the_first_name_counts() -> None:
+    assert "sent_at" not in Message.model_validate({"timestamp": ""}).model_fields_set
+    times = {"timestamp": "2023-01-01", "created_at": "2024-01-01", "time_created": "2025-01-01", "sent_at": ""}
+    assert Message.model_validate(times).sent_at.year == 2025
+
+
+def test_a_role_may_be_a_member_of_an_enum() -> None:
+    role = Enum("Role", {"DEVELOPER": "developer"}, type=str)
+    assert Message.model_validate({"role": role.DEVELOPER}).role == "system"
 
 
 def test_the_text_is_taken_out_of_content_parts() -> None:
