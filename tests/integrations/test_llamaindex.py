@@ -61,6 +61,14 @@ async def test_connects_again_wherever_it_is_made_again(settings: Settings) -> N
     await memory.aclose()
 
 
+async def test_two_people_say_the_same_in_sessions_of_one_name(settings: Settings, reme: AsyncReMe) -> None:
+    for person in ("ann", "bob"):
+        async with ReMeMemory(settings, "alice", session_id="s1", user_id=person, write="awaited") as memory:
+            agent = FunctionAgent(llm=ScriptedLLM(ScriptedModel()))
+            await agent.run(ASKED, chat_history=[ChatMessage(TOLD)], memory=memory)
+    assert [row[0] for row in await stored_rows(reme, "user_id, content") if row[1] == TOLD] == ["ann", "bob"]
+
+
 async def test_what_is_made_again_stores_no_secrets_that_the_original_takes_out(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
