@@ -24,8 +24,9 @@ from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
-from reme_core.store.change import Change, Close, Embedded, Erase, forgotten_note
+from reme_core.store.change import Change, Close, Embedded, Erase
 from reme_core.store.filters import Filters
+from reme_core.store.marks import forgotten_note
 from reme_core.text.commands import Command, command_of, validity_of_wishes, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish

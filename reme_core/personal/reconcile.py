@@ -13,7 +13,8 @@ from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
 from reme_core.personal.quotes import pieces_of
 from reme_core.prompts.transcript import condense
-from reme_core.store.change import Change, Close, Erase, forgotten_note
+from reme_core.store.change import Change, Close, Erase
+from reme_core.store.marks import forgotten_note
 from reme_core.text.commands import Command, validity_of_wishes
 from reme_core.text.forgetting import erases, names_topic
 from reme_core.text.likeness import part_told, says_the_same

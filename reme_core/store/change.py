@@ -122,17 +122,6 @@ async def retry_conflicts(change: Callable[[int], Awaitable[Result]], attempts: 
     return await change(attempts - 1)  # the last one raises its conflict
 
 
-def forgotten_note(memory: Memory, *others: str) -> dict[str, list[str]]:
-    """Metadata for a memory that is closed: recall leaves out its messages and these others, until it is restored."""
-    return {"forgotten": sorted({*others, *(source.id for source in memory.sources if source.kind == "message")})}
-
-
-def kept_from_recall(memory: Memory) -> list[str]:
-    """The ids of the messages that such a note names; callers may keep anything else under its name."""
-    note = memory.metadata.get("forgotten")
-    return [name for name in note if isinstance(name, str)] if isinstance(note, list) else []
-
-
 def searched_text(memory: Memory) -> str:
     """The text that is embedded for a memory: for experience the situation and the lesson, else the statement."""
     # A query names the situation in other words, or names what went wrong in it. docs/retrieval.md has the figures.

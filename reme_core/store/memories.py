@@ -21,6 +21,7 @@ from reme_core.store.erasure import EraseWaiting, erase_as_told, erase_memories
 from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.index import hnsw, postings, writer
 from reme_core.store.index.embedders import WorkspaceModels, unit_vectors
+from reme_core.store.marks import with_values
 from reme_core.store.seen_again import addition, read_back
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
@@ -248,12 +249,7 @@ class Memories:
             # another process changes the memory meanwhile, all is done again.
             while True:
                 before = await self.get(workspace, memory_id)
-                after = Memory(**before.model_dump() | values)
-                if after.content != before.content and before.metadata.get("mode") == "quoted":
-                    # Nobody said the new words: they are no quote, and take the place of the messages in a note.
-                    kept = {name: value for name, value in after.metadata.items() if name != "mode"}
-                    after.metadata = kept | {"corrects": changes.forgotten_note(after)["forgotten"]}
-                after = redact(after, self._database.settings.redact)
+                after = redact(with_values(before, values), self._database.settings.redact)
                 if after == before:
                     return before
                 after.updated_at = present()

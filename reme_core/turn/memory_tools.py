@@ -22,8 +22,9 @@ from reme_core.prompts import Language
 from reme_core.prompts.note import dates_of
 from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import shown_name
-from reme_core.store.change import Change, Close, forgotten_note
+from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
+from reme_core.store.marks import forgotten_note
 from reme_core.text.terms import language_of
 from reme_core.turn.failures import within
 from reme_core.turn.memory import TurnMemory

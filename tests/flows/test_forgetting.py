@@ -350,3 +350,13 @@ async def test_who_has_no_name_forgets_nothing_of_others(reme: Engine) -> None:
     await say(reme, Message(content="My salary is 40,000 dollars.", author="bob"), SALARY)
     await say(reme, FORGET, session="t")
     assert [text for text in await told(reme) if "My" in text] == ["My salary is 40,000 dollars."] * 2
+
+
+async def test_metadata_of_a_caller_replaces_no_note_of_memory(reme: Engine) -> None:
+    await say(reme, SALARY)
+    (quote,) = await reme.memories.list("w")
+    await reme.memories.update("w", quote.memory_id, metadata={"checked": "by hand"})
+    await reme.memories.delete("w", quote.memory_id)
+    assert await told(reme) == []
+    deleted = await reme.memories.update("w", quote.memory_id, metadata={"checked": "twice"})
+    assert (await told(reme), deleted.metadata["checked"]) == ([], "twice")

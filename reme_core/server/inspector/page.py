@@ -110,8 +110,7 @@ async def _page_of_workspace(page: Annotated[Page, Depends(_page_of)]) -> Page:
     if not page.workspace:
         raise InputError("the address names no workspace; choose one on the first page")
     page.access.check(check_workspace(page.workspace))
-    ((exists,),) = await page.reme.database.fetch(page.workspace, _EXISTS, {"workspace": page.workspace})
-    if not exists:
+    if not await page.reme.database.fetch(page.workspace, _EXISTS, {"workspace": page.workspace}):
         raise NotFoundError(f"there is no workspace '{page.workspace}'; the first page lists all")
     return page
 
