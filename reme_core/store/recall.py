@@ -8,6 +8,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from numbers import Real
 from time import perf_counter
 from typing import Any
 
@@ -114,7 +115,7 @@ class Recall:
         session_id: str = "",
     ) -> Recollection:
         """The second step of a recall: find what fits best, and note it in the log. For arguments see `__call__`."""
-        if not isinstance(min_relevance, int | float) or not 0 <= min_relevance <= 1:
+        if not isinstance(min_relevance, Real) or not 0 <= min_relevance <= 1:
             raise InputError(f"min_relevance is a chance, between 0 and 1, not {min_relevance!r:.60}")
         begun = perf_counter()  # without the time for the vector, which the log of model calls has
         hits, relevance = await self._judged_hits(questions, plan)
