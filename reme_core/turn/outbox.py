@@ -220,8 +220,8 @@ class Outbox:
         """Wait for running tasks, and try once more to deliver all entries; the others stay in the spool."""
         try:
             async with within(patience):
-                if self.tasks.running:
-                    await asyncio.wait(set(self.tasks.running))
+                if others := self.tasks.running - {asyncio.current_task()}:  # who said something may close it, too
+                    await asyncio.wait(others)
                 await self.deliver_all()
         except Exception as error:  # closing goes on, and the next process finds the entries in the spool
             log.warning("turns that the database has not taken yet stay in %s: %s", self._spool, error)
