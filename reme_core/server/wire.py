@@ -117,9 +117,7 @@ class MessageIn(_Wire):
     reasoning_content: str | None = ""
     tool_calls: list[ToolCallIn] | None = None
     tool_call_id: str | None = ""
-    time_created: Moment | None = Field(
-        None, description="When it was said; default: now. Also taken as `created_at` or `timestamp`."
-    )
+    time_created: Moment | None = Field(None, description="When it was said; default: now.")
     metadata: JsonObject | None = None
     message_id: Name | None = Field(None, description="Messages with the same id are stored once.")
     session_id: str | None = Field("", description="The conversation it belongs to.")
