@@ -128,17 +128,24 @@ async def _listen(reme: Engine, app: ASGIApp, listening: socket.socket, paths: d
         **options,
     )
     await _announce(reme, [(name, url + path) for name, path in paths.items()], host=listening.getsockname()[0])
-    with _disarm_signals():
-        await uvicorn.Server(config).serve(sockets=[listening])
+    server = uvicorn.Server(config)
+    with _signals_to(server):
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            return  # a signal came while the engine opened: before Python 3.12, `wait_for` may swallow a cancellation
+        await server.serve(sockets=[listening])
 
 
 @contextmanager
-def _disarm_signals() -> Iterator[None]:
-    """Signals that stop uvicorn do nothing else within this block."""
+def _signals_to(server: uvicorn.Server) -> Iterator[None]:
+    """Signals stop this server, and do nothing else, within this block."""
+
     # uvicorn handles them while it serves, and at its end raises them again: that would end the process, or cancel the
     # task, before the engine is closed. Only the main thread gets signals.
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
     is_main = threading.current_thread() is threading.main_thread()
-    before = {signum: signal.signal(signum, lambda *_: None) for signum in HANDLED_SIGNALS} if is_main else {}
+    before = {signum: signal.signal(signum, stop) for signum in HANDLED_SIGNALS} if is_main else {}
     try:
         yield
     finally:

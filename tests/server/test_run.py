@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -25,7 +25,7 @@ from reme_core.errors import ConfigurationError
 from reme_core.flows.execute import Response
 from reme_core.server import stream
 from reme_core.server.http import create_app
-from reme_core.server.run import _bind, _start_listening, _url_of, serve_http, serve_mcp
+from reme_core.server.run import _bind, _listen, _signals_to, _start_listening, _url_of, serve_http, serve_mcp
 from reme_core.server.service import Service
 from reme_core.settings import WorkerSettings
 from tests.server.conftest import Process
@@ -213,3 +213,25 @@ def test_a_service_that_is_stopped_closes_its_engine_in_order(
     assert "closed in order" in said.read_text(encoding="utf-8")
     assert "Traceback" not in said.read_text(encoding="utf-8")
     assert code == (130 if transport == "stdio" else 0)
+
+
+@pytest.mark.timeout(30)
+async def test_a_service_that_is_stopped_while_it_opens_does_not_serve(reme: Engine) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    with suppress(asyncio.CancelledError):  # as `wait_for` may swallow it before Python 3.12
+        await asyncio.sleep(0)
+    try:
+        with _bind("127.0.0.1", 0) as listening:
+            await _listen(reme, create_app(reme), listening, {"listens": ""})
+    finally:
+        task.uncancel()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_just_before_a_service_handles_signals_stops_it(signum: signal.Signals) -> None:
+    server = uvicorn.Server(uvicorn.Config("no.app"))
+    with _signals_to(server):
+        signal.raise_signal(signum)
+    assert server.should_exit
