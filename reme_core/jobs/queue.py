@@ -89,7 +89,7 @@ class Background:
         # By what kinds of errors jobs failed here last, by their ids; for `do_waiting`.
         self._failures = deque[tuple[int | None, type[ReMeError]]](maxlen=_MOST_FAILURES)
         self._tries = Tries(settings.max_attempts)
-        self._summarising = self._task("reme.summarise", self._summarise_waiting)
+        self._summarising = self._task("reme.summarise", self._run_summaries)
         self._reflecting = self._task("reme.reflect", self._run_reflection)
         self._catching_up = self._task("reme.catch_up", self._run_catch_up)
         self._learning = self._task("reme.learn", lambda _, workspace: self._learn(workspace))
@@ -161,9 +161,9 @@ class Background:
     async def _run_catch_up(self, context: JobContext, workspace: str) -> None:
         told = {"actor": "catch_up", "reason": "no message here says it"}
         await self._database.execute(workspace, _SQL["reopen_quoted"], {"workspace": workspace}, **told)
-        await self._summarise_waiting(context, workspace, None)
+        await self._run_summaries(context, workspace, None)
 
-    async def _summarise_waiting(self, context: JobContext, workspace: str, session_id: str | None) -> None:
+    async def _run_summaries(self, context: JobContext, workspace: str, session_id: str | None) -> None:
         refused: Counter[str] = Counter()
         first = await self._first_waiting(workspace, session_id)
         while first is not None:

@@ -104,12 +104,18 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     own, wishes = own_words(message.content), wishes_in(message.content)
     said = chain.from_iterable(parts_by_wish(sentence) for sentence in sentences(message.content))
     parts = [Piece(message, part, None, _command_in(part, own, wishes)) for part in said]
-    forgetting = [part for part in parts if part.command and part.command.action in ("forget", "erase")]
+    topics = {
+        place: part.topic
+        for place, part in enumerate(parts)
+        if part.command and part.command.action in ("forget", "erase")
+    }
+    forgetting = [parts[place] for place in topics]
     rest = [
-        part for place, part in enumerate(parts)
-        if part not in forgetting
-        and not any(names_topic(later.topic, part.text) for later in parts[place:] if later in forgetting)
-    ]  # fmt: skip
+        part
+        for place, part in enumerate(parts)
+        if place not in topics
+        and not any(names_topic(topic, part.text) for later, topic in topics.items() if later > place)
+    ]
     if len(message.content) > _LONG:
         return [*forgetting, *(part for part in rest if part.command or not asks(part.text))]
     # What others say beside a wish of the author stands alone, since every conversation is shown the wish.

@@ -151,9 +151,8 @@ class _Reader:
             item = Accepted(operation, people, named, stated)
             if reason := self._refusal(item):
                 refused.append((operation, reason))
-                kept = reason in (grounding.VALUE, grounding.ANOTHERS) and not self.small
-                spelt_out = people if kept else []
-                unread += [m.model_copy(update={"content": part_told(m.content, stated)}) for m in spelt_out]
+                if reason in (grounding.VALUE, grounding.ANOTHERS) and not self.small:
+                    unread += [m.model_copy(update={"content": part_told(m.content, stated)}) for m in people]
                 continue
             item = self._heed_only_own(item)
             if operation.op in ("add", "change") and self._says_more(item, remembered):

@@ -75,6 +75,7 @@ async def serve_mcp(settings: Settings) -> None:
     if mcp.transport == "stdio":
         async with _open_with_worker(settings) as reme:
             await _announce(reme, [("listens", "MCP on stdin and stdout")])
+            _raise_if_stopped()
             await run_stdio(reme)
         return
     kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
@@ -130,9 +131,14 @@ async def _listen(reme: Engine, app: ASGIApp, listening: socket.socket, paths: d
     await _announce(reme, [(name, url + path) for name, path in paths.items()], host=listening.getsockname()[0])
     server = uvicorn.Server(config)
     with _signals_to(server):
-        if (task := asyncio.current_task()) is not None and task.cancelling():
-            return  # a signal came while the engine opened: before Python 3.12, `wait_for` may swallow a cancellation
+        _raise_if_stopped()
         await server.serve(sockets=[listening])
+
+
+def _raise_if_stopped() -> None:
+    # A signal that comes while the engine opens cancels the task, and before Python 3.12 `wait_for` may swallow that.
+    if (task := asyncio.current_task()) is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import psycopg
 
-from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, SpoolError
+from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, ReMeError, SpoolError
 from reme_core.prompts.fence import is_note
 from reme_core.prompts.transcript import calls_answered
 from reme_core.spool.file import Entry
@@ -208,7 +208,8 @@ class Outbox:
         except (TimeoutError, ConflictError):
             log.debug("a recall does not wait for what is being delivered")
         except Exception as error:  # whatever it is, the recall may go well
-            log.warning("what was said waits for the database: %s", error)
+            trace = None if isinstance(error, ReMeError) else error
+            log.warning("what was said waits for the database: %s", error, exc_info=trace)
 
     async def settle(self) -> None:
         """Wait for what is being delivered; from then on the engine erases what waits together with what is stored."""
@@ -262,7 +263,8 @@ class Outbox:
             await work
         except Exception as error:  # nobody awaits this task, so it is counted and logged
             self._counts.failures += 1
-            log.warning("what was said waits for the database: %s", error)
+            trace = None if isinstance(error, ReMeError) else error
+            log.warning("what was said waits for the database: %s", error, exc_info=trace)
 
     def _delivery(self, workspace: str, entries: Sequence[Entry] | None = None) -> asyncio.Task[None]:
         """The delivery for a workspace that is under way, or a new one."""

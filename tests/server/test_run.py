@@ -223,7 +223,7 @@ async def test_a_service_that_is_stopped_while_it_opens_does_not_serve(reme: Eng
     with suppress(asyncio.CancelledError):  # as `wait_for` may swallow it before Python 3.12
         await asyncio.sleep(0)
     try:
-        with _bind("127.0.0.1", 0) as listening:
+        with _bind("127.0.0.1", 0) as listening, pytest.raises(asyncio.CancelledError):
             await _listen(reme, create_app(reme), listening, {"listens": ""})
     finally:
         task.uncancel()
