@@ -168,7 +168,10 @@ async def contra_repeat(
     # Of an edited message, what was observed before may still stand.
     before = await deps.memories.from_source(state.workspace_id, "message", list(read))
     stated = {(m.subject, m.content) for m in before if m.metadata.get("mode") == READ}
-    distinct = {(d.subject, d.content, d.sources[0].id): d for d in (*state.drafts, *state.dated_drafts)}
+    distinct: dict[tuple[str, ...], Memory] = {}
+    for draft in (*state.drafts, *state.dated_drafts):
+        same = distinct.setdefault((draft.subject, draft.content, *map(str, draft.scope.values())), draft)
+        same.sources = list(dict.fromkeys([*same.sources, *draft.sources]))
     drafts = [draft for draft in distinct.values() if (draft.subject, draft.content) not in stated]
     hits, embedded = await nearest(state.workspace_id, drafts, deps, limit=neighbours)
     pairs = [

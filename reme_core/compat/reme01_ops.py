@@ -69,7 +69,16 @@ async def fuse_rerank(
 
 
 @op(
-    uses={"memories", "closing", "confirmed", "vectors", "same_from", "expected_version", "update_result"},
+    uses={
+        "memories",
+        "closing",
+        "confirmed",
+        "vectors",
+        "same_from",
+        "expected_version",
+        "episode_ids",
+        "update_result",
+    },
     writes={"memories", "confirmed", "expected_version", "update_result"},
 )
 async def update_vector_store(state: SummaryState, deps: Deps) -> None:

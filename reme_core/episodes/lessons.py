@@ -46,13 +46,13 @@ class Lessons:
         try:
             return await self._make(workspace, told)
         except ReMeError as error:
-            log.warning(
-                "episodes of workspace '%s' that wait for their lessons, which a job makes later: %d; %s",
-                workspace, len(told), error,
-            )  # fmt: skip
-            ids = [episode.episode_id for episode in episodes]
-            await self._database.execute(workspace, _SQL["lessons_failed"], {"workspace": workspace, "ids": ids})
-            await self._queue(workspace)
+            values = {"workspace": workspace, "ids": [episode.episode_id for episode in episodes]}
+            if waiting := await self._database.execute(workspace, _SQL["lessons_failed"], values):
+                log.warning(
+                    "episodes of workspace '%s' that wait for their lessons, which a job makes later: %d; %s",
+                    workspace, len(waiting), error,
+                )  # fmt: skip
+                await self._queue(workspace)
             return []
 
     async def make_waiting(self, workspace: str) -> None:
@@ -74,12 +74,15 @@ class Lessons:
         if not trajectories:
             return []
         made: list[dict[str, Any]] = []
+        ids = [trajectory["metadata"]["episode_id"] for trajectory in trajectories]
         # What was said in an attempt that waited may have been erased.
         if with_messages := [trajectory for trajectory in trajectories if trajectory["messages"]]:
-            response = await self._execute("summary_task_memory", workspace_id=workspace, trajectories=with_messages)
+            response = await self._execute(
+                "summary_task_memory", workspace_id=workspace, trajectories=with_messages, episode_ids=ids
+            )
             made = list(response.metadata.get("memory_list", []))
-        values = {"workspace": workspace, "ids": [trajectory["metadata"]["episode_id"] for trajectory in trajectories]}
-        await self._database.execute(workspace, _SQL["lessons_made"], values)
+        # A flow of one's own may store nothing, or in another way.
+        await self._database.execute(workspace, _SQL["lessons_made"], {"workspace": workspace, "ids": ids})
         return made
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from reme_core.prompts.transcript import condense
 from reme_core.text.ids import episode_id, stable_id
-from reme_core.types import Kind, Memory, Message, Source, Trajectory, scope_of
+from reme_core.types import Kind, Memory, Message, Source, Trajectory, names_in, scope_of
 
 RULES = "rules"
 """The author of memories that rules made, not a model."""
@@ -45,7 +45,7 @@ def draft(
     scope = scope_of(evidence)
     return Memory(
         # From its words and scope, so that two writers that learn the same at the same time store one memory.
-        memory_id=stable_id(Kind.TASK, when_to_use, content, *filter(None, scope.values())),
+        memory_id=stable_id(Kind.TASK, when_to_use, content, *names_in(scope).items()),
         kind=Kind.TASK,
         subject=trajectories[0].task_id if trajectories else "",
         when_to_use=when_to_use,

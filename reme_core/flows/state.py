@@ -156,6 +156,9 @@ class RetrievalState(State):
 class SummaryState(State):
     """The state of flows that change memories: the memories to store, and those to close."""
 
+    episode_ids: list[str] = Field(default_factory=list)
+    """Recorded episodes that wait for their lessons, which the memories are; nothing is stored if one waits no more."""
+
     memories: Internal[list[Memory]] = Field(default_factory=list)
     """What is to be stored; after `store`, what was stored."""
     closing: Internal[list[Close]] = Field(default_factory=list)

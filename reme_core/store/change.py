@@ -98,6 +98,8 @@ class Change:
     it was edited, the change is refused."""
     guided: Sequence[str] = ()
     """Hashes of calls of tools to mark as used for guidance. If another job has marked one, the change is refused."""
+    learned: Sequence[str] = ()
+    """Ids of episodes whose lessons these are. If one is gone, or its lessons were made, the change is refused."""
     support: Mapping[str, Sequence[Source]] = field(default_factory=dict)
     """Further evidence for stored memories, by their ids; the newest dates a memory that is word for word."""
     annotate: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -206,6 +208,9 @@ async def apply(
         await _expect(conn, workspace, "mark_read", list(read), problem, hashes=hashes)
     if change.guided:
         await _expect(conn, workspace, "mark_guided", list(change.guided), "guidance was made from these calls already")
+    if change.learned:
+        problem = "episodes are gone, or were learned from already"
+        await _expect(conn, workspace, "mark_learned", list(change.learned), problem)
     if change.add:
         if existing := await insert(conn, workspace, change.add, vectors, state, model):
             raise _conflict(workspace, "a memory with this id exists already", existing)

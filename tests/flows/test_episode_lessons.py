@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from reme_core.engine import Engine
+from reme_core.errors import ConflictError
 from reme_core.types import Message
 from tests.flows.attempts import BOOKED, answering, lesson
 from tests.loopback import Loopback
@@ -97,3 +99,26 @@ async def test_a_job_leaves_alone_what_another_process_learns_from_at_this_momen
     [waiting] = await reme.database.fetch("w", "select episode_id from reme.episode where lessons_asked_at is not null")
     assert (waiting, await lessons_of(reme)) == (("e1",), [])
     assert [memory.content for memory in await reme.memories.from_source("w", "episode", ["failed"])] == [LESSON]
+
+
+async def test_a_workspace_that_is_cleared_while_a_model_learns_stays_cleared(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    reme, loop = reme_with_chat, asyncio.get_running_loop()
+
+    def clear_and_answer(body: dict[str, Any]) -> dict[str, Any]:
+        asyncio.run_coroutine_threadsafe(reme.workspaces.clear("w"), loop).result(30)
+        return LEARNED(body)
+
+    for begin in (reme.episodes.record("w", ATTEMPT, learn=True), learn_later(reme, loopback)):
+        loopback.chat(clear_and_answer, LEARNED)
+        await begin
+        assert await reme.workspaces.list() == []
+        assert await reme.background.jobs("w") == []
+
+
+async def learn_later(reme: Engine, loopback: Loopback) -> None:
+    await reme.episodes.record("w", ATTEMPT)
+    await reme.database.execute("w", "update reme.episode set lessons_asked_at = 'epoch'")
+    with pytest.raises(ConflictError, match="episodes are gone, or were learned from already: e1"):
+        await reme.episodes.lessons.make_waiting("w")

@@ -250,6 +250,17 @@ async def test_what_people_say_is_observed_stored_once_and_found_by_kind_and_tim
     assert "Rome" in found.metadata["memory_list"][0]["content"] and "Rome" in found.answer
 
 
+async def test_what_two_messages_say_at_once_is_one_memory_with_both_as_evidence(
+    old: Engine, loopback: Loopback
+) -> None:
+    seen = [{"evidence": [n], "content": "Ann likes coffee."} for n in (1, 2)]
+    loopback.chat({"scores": [{"number": n, "score": 3} for n in (1, 2)]}, {"observations": seen})
+    said = [{"role": "user", "content": words, "name": "Ann"} for words in ("I like coffee.", "I do like coffee!")]
+    await old.execute("summary_personal_memory", workspace_id="w", trajectories=[{"messages": said}])
+    [stored] = await old.memories.list("w")
+    assert (stored.content, len(stored.sources)) == ("Ann likes coffee.", 2)
+
+
 async def test_what_is_said_again_after_an_edit_is_observed_again_and_what_stands_only_once(
     old: Engine, loopback: Loopback
 ) -> None:

@@ -325,6 +325,13 @@ async def test_a_person_s_lesson_is_found_again_beside_those_of_many_others(
     assert [memory.content for memory in await learn("ann", again)] == [first]
 
 
+async def test_the_same_lesson_of_a_person_and_of_an_agent_of_one_name_is_two(reme: Engine, flow: Flow) -> None:
+    for whose in ("user_id", "agent_id"):
+        await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[BOOKED], **{whose: "1"})
+    of_agent, of_person = [await reme.memories.list("w", **{whose: "1"}) for whose in ("agent_id", "user_id")]
+    assert [m.content for m in of_agent] == [m.content for m in of_person] != []
+
+
 @pytest.mark.parametrize("erase", [True, False])
 async def test_a_lesson_is_stored_where_the_one_that_said_the_same_goes_before_it_is(
     reme_with_chat: Engine, flow: Flow, loopback: Loopback, own_ops: None, erase: bool

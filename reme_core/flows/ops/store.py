@@ -111,7 +111,7 @@ def _can_compare(one: Memory, other: Memory) -> bool:
 
 @op(
     reads={"memories"},
-    uses={"confirmed", "closing", "vectors", "same_from", "expected_version"},
+    uses={"confirmed", "closing", "vectors", "same_from", "expected_version", "episode_ids"},
     writes={"memories", "confirmed", "expected_version", "update_result"},
 )
 async def store(state: SummaryState, deps: Deps) -> None:
@@ -131,7 +131,7 @@ async def store(state: SummaryState, deps: Deps) -> None:
                 # Others write too often to look for all duplicates; equal words still have equal ids.
                 state.expected_version = None
         change = await _decide_change(state, deps)
-        if change.add or change.close or change.confirm:
+        if change.add or change.close or change.confirm or change.learned:
             reason = f"learned by the flow {deps.flow}"
             await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason=reason)
         return change
@@ -177,6 +177,7 @@ async def _decide_change(state: SummaryState, deps: Deps) -> Change:
         close=[c for c in state.closing if c.memory_id in known and known[c.memory_id].status == Status.ACTIVE],
         confirm=sorted(support),
         support=support,
+        learned=state.episode_ids,
         expected_version=state.expected_version,
         embedded=state.vectors,
     )

@@ -46,6 +46,7 @@ where w.workspace_id = %(workspace)s
 -- Who asked for them does not make them any more, so that a job may take them at once.
 update reme.episode set lessons_asked_at = 'epoch'
 where workspace_id = %(workspace)s and episode_id = any(%(ids)s) and lessons_asked_at is not null
+returning episode_id
 
 -- name: awaiting_lessons
 -- Not those that another process is making at this moment.

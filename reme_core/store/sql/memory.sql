@@ -154,6 +154,11 @@ update reme.tool_call_result set summarised_at = now()
 where workspace_id = %(workspace)s and call_hash = any(%(ids)s) and summarised_at is null
 returning call_hash
 
+-- name: mark_learned
+update reme.episode set lessons_asked_at = null
+where workspace_id = %(workspace)s and episode_id = any(%(ids)s) and lessons_asked_at is not null
+returning episode_id
+
 -- name: mark_summarised
 update reme.message set summarised_at = now()
 where workspace_id = %(workspace)s and message_id = any(%(ids)s) and summarised_at is null
