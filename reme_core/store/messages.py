@@ -27,6 +27,7 @@ from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
+from reme_core.text.ids import earlier_ids
 from reme_core.text.redact import redact
 from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Message, Scope
@@ -117,27 +118,38 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
 
     Returns the messages that were new or edited.
     """
-    unique = list(rows.first_by(messages, lambda message: message.message_id).values())
-    state = await writer.begin(conn, workspace, "message", count=len(unique))
-    sessions = list({m.session_id for m in unique})
+    ids = dict.fromkeys(m.message_id for m in messages)
+    state = await writer.begin(conn, workspace, "message", count=len(ids))
     values = {
         "workspace": workspace,
-        "ids": [m.message_id for m in unique],
-        "sessions": sessions,
+        "ids": [*ids, *chain.from_iterable(map(earlier_ids, messages))],
+        "sessions": list({m.session_id for m in messages}),
         "window": _WINDOW,
     }
     async with conn.pipeline():  # both in one round trip
         known_cursor = await conn.execute(_SQL["known_messages"], values)
         tail_cursor = await conn.execute(_SQL["session_tails"], values)
-    known: dict[str, tuple[str, str | None]] = {row[0]: row[1:] for row in await known_cursor.fetchall()}
+    found = await known_cursor.fetchall()
     tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
-    fresh = [m for m in unique if m.message_id not in known]
+    known: dict[str, tuple[str, str | None]] = {row[0]: (row[1], row[2]) for row in found}
+    messages = [_under_stored_id(m, {row[0]: row[3] for row in found}) for m in messages]
+    unique = rows.first_by(messages, lambda message: message.message_id)
+    fresh = [m for m in unique.values() if m.message_id not in known]
     edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content) for m in fresh})
     if fresh:
         await _insert(conn, workspace, fresh, tails, state)
     if edited:
         await _edit(conn, workspace, edited)
     return list({m.message_id: m for m in (*fresh, *edited)}.values())
+
+
+def _under_stored_id(message: Message, persons: Mapping[str, str]) -> Message:
+    """A message under the id by which it was stored earlier, if it was; `persons` has whose each stored id is."""
+    if message.message_id in persons:
+        return message
+    # What is nobody's was erased, or recorded before it was said whose it is.
+    found = [one for one in earlier_ids(message) if persons.get(one) in ("", message.user_id)]
+    return message.model_copy(update={"message_id": found[0]}) if found else message
 
 
 def _edits_in(messages: Sequence[Message], stored: Mapping[str, tuple[str, str | None]]) -> list[Message]:

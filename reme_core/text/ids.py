@@ -20,30 +20,47 @@ def stable_id(*parts: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def id_within(message_id: str, conversation: str) -> str:
-    """An id for the whole workspace, for a message whose id counts within its conversation.
+def id_within(message_id: str, conversation: str, person: str = "") -> str:
+    """An id for the whole workspace, for a message whose id counts within a conversation, or within a person's.
 
-    >>> id_within("7", "monday")
-    'monday/7'
+    >>> id_within("7", "monday"), id_within("7", "monday", "ann")
+    ('monday/7', 'monday/ann/7')
     >>> id_within("7", "a/b") == id_within("b/7", "a")
     False
     """
     # UUIDs too: an application may send one message, or other words under its id, in several conversations.
-    return _prefix(conversation) + message_id
+    return _prefix(conversation) + _prefix(person) + message_id
 
 
-def id_without(message_id: str, conversation: str) -> str:
+def id_without(message: Message) -> str:
     """The id that a message has within its conversation: what `id_within` was given.
 
-    >>> id_without("monday/7", "monday"), id_without("7", "monday")
-    ('7', '7')
+    >>> ids = ("monday/ann/7", "monday/7", "7")
+    >>> [id_without(Message(message_id=one, session_id="monday", user_id="ann")) for one in ids]
+    ['7', '7', '7']
     """
-    return message_id.removeprefix(_prefix(conversation))
+    own = message.message_id.removeprefix(_prefix(message.session_id))
+    return own.removeprefix(_prefix(message.user_id)) if own != message.message_id else own
 
 
-def _prefix(conversation: str) -> str:
-    name = conversation.replace("%", "%25").replace("/", "%2F")  # so that the first `/` ends it
-    return f"{name}/" if conversation else ""
+def with_persons_id(message: Message) -> Message:
+    """A message whose id, if it was given one, counts within the conversation of its person, if it has one."""
+    if not (message.user_id and message.session_id and "message_id" in message.model_fields_set):
+        return message
+    own = message.message_id.removeprefix(_prefix(message.session_id))
+    return message.model_copy(update={"message_id": id_within(own, message.session_id, message.user_id)})
+
+
+def earlier_ids(message: Message) -> list[str]:
+    """The ids by which a message of `with_persons_id` may have been stored before ids counted within a person."""
+    own = id_without(message)
+    is_persons = message.user_id and message.message_id == id_within(own, message.session_id, message.user_id)
+    return [id_within(own, message.session_id), own] if is_persons else []
+
+
+def _prefix(name: str) -> str:
+    escaped = name.replace("%", "%25").replace("/", "%2F")  # so that the first `/` ends it
+    return f"{escaped}/" if name else ""
 
 
 def with_ids(messages: Iterable[Message], *context: str) -> list[Message]:

@@ -15,9 +15,10 @@ from typing import Any, Final
 from pydantic import BaseModel, TypeAdapter
 
 from reme_core.given import moment_of
-from reme_core.text.ids import id_within
+from reme_core.store.rows import within_scope
+from reme_core.text.ids import id_within, with_persons_id
 from reme_core.text.plain import plain_json
-from reme_core.types import Message, ToolCall
+from reme_core.types import Message, Scope, ToolCall
 
 _TIME: Final = TypeAdapter(datetime)
 
@@ -65,6 +66,12 @@ def heard_message(
         # Behind the validation, which refuses halves of surrogate pairs in an id; they are escaped when it is recorded.
         message.message_id = id_within(named, session_id)
     return message
+
+
+def in_scope(messages: Sequence[Message], session_id: str, scope: Scope) -> list[Message]:
+    """Messages in a scope and a conversation, as far as they name none, with ids that count within the person's."""
+    here = [m if m.session_id else m.model_copy(update={"session_id": session_id}) for m in messages]
+    return [with_persons_id(message) for message in within_scope(here, scope)]
 
 
 def heard_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:

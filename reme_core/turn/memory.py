@@ -45,6 +45,7 @@ from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
 from reme_core.turn.closing import Closing
 from reme_core.turn.connections import Client, ReMeLike, TurnConnection
 from reme_core.turn.failures import report_failure, within
+from reme_core.turn.heard import in_scope
 from reme_core.turn.notes import NotesByTurn
 from reme_core.turn.options import TurnOptions, complete_options, name_workspace
 from reme_core.turn.outbox import Deduplicator, Outbox
@@ -222,7 +223,7 @@ class TurnMemory(Closing):
         if note is not None and not (note.error and self.on_error == "raise"):
             self.counts.reused += 1
             return note
-        made = self._notes.make(key, lambda: self._note(question, messages, turn_id))
+        made = self._notes.make(key, lambda: self._note(question, in_scope(messages, session_id, self.scope), turn_id))
         note = await self.reme.connection.portal.run(made)
         if note.error is not None and self.on_error == "raise":
             raise note.error
@@ -335,8 +336,7 @@ class TurnMemory(Closing):
 
     def as_recorded(self, messages: Sequence[Message]) -> list[Message]:
         """The messages with the words that memory keeps of them: without secrets, and as Postgres can store them."""
-        said = [sanitise(message) for message in within_scope(messages, self.scope)]
-        return redact(said, self.settings.redact)
+        return redact([sanitise(m) for m in within_scope(messages, self.scope)], self.settings.redact)
 
     async def clear(self) -> None:
         """Erase all memories and messages of this memory's scope, or of the whole workspace if it has no scope.
@@ -359,9 +359,8 @@ class TurnMemory(Closing):
         return self._usage.take(self.workspace_id)
 
     def _new_messages(self, messages: Sequence[MessageLike], turn_id: str, session_id: str) -> list[Message]:
-        # In this memory's scope before ids are made of words: two people may say the same in turns of one name.
-        said = [] if self.write == "off" else within_scope(read_messages(messages), self.scope)
-        return self._deduplicator.new_messages(said, turn_id, session_id)
+        said = [] if self.write == "off" else in_scope(read_messages(messages), session_id, self.scope)
+        return self._deduplicator.new_messages(said, f"{session_id}/{turn_id}" if turn_id else "")
 
     def _put(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> Entry | None:
         try:

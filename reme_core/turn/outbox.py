@@ -47,7 +47,7 @@ class Deduplicator:
     def __init__(self) -> None:
         self._known: OrderedDict[str, int] = OrderedDict()  # by id a hash of the words
 
-    def new_messages(self, messages: Sequence[Message], turn_id: str, session_id: str) -> list[Message]:
+    def new_messages(self, messages: Sequence[Message], turn: str) -> list[Message]:
         """The messages that were not handed over before, or have other words now.
 
         System prompts, notes and answers of the memory tools are left out. If a turn is named, a message without an id
@@ -56,12 +56,12 @@ class Deduplicator:
         answers = zip(messages, calls_answered(messages), strict=True)
         said = [m for m, call in answers if m.role != "system" and not is_note(m) and not _is_recalled(m, call)]
         new = []
-        for message in with_ids(said, f"{session_id}/{turn_id}") if turn_id else said:
+        for message in with_ids(said, turn) if turn else said:
             is_known = self._known.get(message.message_id) == (words := hash(message.content))
             if is_known or not (message.content.strip() or message.tool_calls or message.role == "tool"):
                 continue
             self._known[message.message_id] = words
-            new.append(message.model_copy(update={"session_id": message.session_id or session_id}))
+            new.append(message)
         self._drop_oldest()
         return new
 

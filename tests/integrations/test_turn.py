@@ -330,6 +330,32 @@ async def test_two_people_say_the_same_in_turns_of_one_name(reme: AsyncReMe) -> 
     assert rows == [(person, message["content"]) for person in ("ann", "bob") for message in said]
 
 
+async def test_ids_count_within_the_conversation_of_their_person(reme: AsyncReMe) -> None:
+    for person in ("ann", "bob") * 2:
+        async with TurnMemory(reme, "alice", user_id=person, write="awaited") as turn:
+            told = Message(message_id="1", content=f"I am {person}.")
+            await turn.record([told], session_id="monday")
+            assert (await turn.begin([told], session_id="monday")).hits == ()
+            [kept] = await turn.messages("monday")
+            assert kept.content == f"I am {person}." and "former" not in kept.metadata
+    assert len(await stored(reme)) == 2
+
+
+@pytest.mark.parametrize("earlier", ["1", "monday/1"])
+async def test_what_was_stored_before_ids_counted_within_a_person_is_known_again(reme: AsyncReMe, earlier: str) -> None:
+    told = Message(message_id=earlier, content="I live in Rome.", session_id="monday", user_id="ann")
+    await reme.record("alice", told)
+    async with TurnMemory(reme, "alice", user_id="ann", write="awaited") as turn:
+        for content in ("I live in Rome.", "I live in Oslo."):
+            await turn.record([Message(message_id="1", content=content)], session_id="monday")
+        assert [message.message_id for message in await turn.messages("monday")] == [earlier]
+    assert await stored(reme) == ["I live in Oslo."]
+    await reme.erase_messages("alice", earlier)
+    async with TurnMemory(reme, "alice", user_id="ann", write="awaited") as turn:
+        await turn.record([told], session_id="monday")
+    assert await stored(reme) == [""]
+
+
 async def test_a_copy_counts_what_it_does_itself(turn: TurnMemory) -> None:
     await turn.record([Message(content=TOLD)])
     async with copy.deepcopy(turn) as copied:

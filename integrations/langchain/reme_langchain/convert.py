@@ -102,8 +102,7 @@ def to_langchain(message: Message) -> BaseMessage:
 
     It has its id within the conversation, so that an agent that is given it there does not record it once more.
     """
-    within = id_without(message.message_id, message.session_id)
-    common: dict[str, Any] = {"content": message.content, "name": message.author or None, "id": within}
+    common: dict[str, Any] = {"content": message.content, "name": message.author or None, "id": id_without(message)}
     if message.role == "assistant":
         calls, invalid = [], []
         for call in message.tool_calls:

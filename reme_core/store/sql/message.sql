@@ -1,5 +1,5 @@
 -- name: known_messages
-select message_id, session_id, case when erased_at is null then content end
+select message_id, session_id, case when erased_at is null then content end, user_id
 from reme.message
 where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 

@@ -129,5 +129,5 @@ def test_an_answer_is_recorded_though_a_memory_tool_is_called_by_the_same_id_els
         asked(("1", "search")), answered("1", "found"), asked(("1", "read_working_memory")), answered("1", "read"),
         asked(("1", "book")), answered("1", "booked"),
     ]  # fmt: skip
-    new = Deduplicator().new_messages(said, "t", "s")
+    new = Deduplicator().new_messages(said, "s/t")
     assert [message.content for message in new if message.role == "tool"] == ["found", "booked"]
