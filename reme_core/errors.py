@@ -127,7 +127,7 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     >>> did_you_mean("recal", ["recall", "rerank"], "there is none")
     "did you mean 'recall'?"
     """
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean '{near[0]}'?" if near else otherwise
 
 

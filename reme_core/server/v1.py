@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from reme_core.episodes.api import CurvePoint
 from reme_core.errors import InputError, NotFoundError, did_you_mean
@@ -14,7 +14,7 @@ from reme_core.given import JsonObject
 from reme_core.server.errors import COMMON_STATUSES, ErrorBody, degraded_for_caller, openapi_errors
 from reme_core.server.route import RawPathRoute
 from reme_core.server.service import TheAccess, TheService
-from reme_core.server.wire import NOT_BLANK, WITHOUT_NUL, MessageIn, Number, PathWorkspace, Time, TopK
+from reme_core.server.wire import NOT_BLANK, WITHOUT_NUL, MessageIn, Number, PathWorkspace, Strict, Time, TopK
 from reme_core.store.filters import Filters
 from reme_core.store.undo import Undone
 from reme_core.types import (
@@ -61,11 +61,7 @@ class Memories(BaseModel):
     memories: list[Memory]
 
 
-class MemoryChange(BaseModel):
-    """The fields to change; all others stay as they are."""
-
-    model_config = ConfigDict(extra="forbid")
-
+class _MemoryFields(Strict):
     content: Content = Field("", description="What is remembered.")
     kind: WritableKind = "custom"
     subject: str = Field("", description="Whom or what it is about.")
@@ -83,16 +79,20 @@ class MemoryChange(BaseModel):
     metadata: JsonObject = Field(default_factory=dict)
 
 
-class MemoryIn(MemoryChange):
+class MemoryChange(_MemoryFields):
+    """The fields to change; all others stay as they are."""
+
+    reason: str = Field("", description="Why, for the history.")
+
+
+class MemoryIn(_MemoryFields):
     """A memory to store."""
 
     content: Content = Field(description="What is remembered.")
     memory_id: str | None = Field(None, min_length=1, description="Default: a new id.")
 
 
-class _ToStore(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _ToStore(Strict):
     user_id: str | None = Field(None, description="The person to whom those belong that name none.")
     agent_id: str | None = Field(None, description="The agent to which those belong that name none.")
     run_id: str | None = Field(None, description="The run to which those belong that name none.")
@@ -108,17 +108,15 @@ class MemoriesIn(_ToStore):
     memories: list[MemoryIn] = Field(min_length=1, max_length=100)
 
 
-class Range(BaseModel, extra="forbid"):
+class Range(Strict):
     """From `start` (included) to `end` (excluded); either side may be open."""
 
     start: Time | None = None
     end: Time | None = None
 
 
-class RecallIn(BaseModel):
+class RecallIn(Strict):
     """A question to the memory; see `Engine.recall`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     query: Content
     kind: list[_AnyKind] | _AnyKind = Field(

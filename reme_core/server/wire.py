@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from reme_core.errors import did_you_mean
 from reme_core.flows.build import Flow
 from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import MAY_SET, json_schema
@@ -87,6 +88,23 @@ Names = Annotated[list[str] | str, Field(description="Names, as a list or separa
 
 class _Wire(BaseModel):
     model_config = ConfigDict(extra="allow")
+
+
+class Strict(BaseModel):
+    """A body, or a part of one, that refuses fields which it does not know."""
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, value: Any) -> Any:
+        known = list(cls.model_fields)
+        for name in value if isinstance(value, dict) else ():
+            if name not in known:
+                raise ValueError(
+                    f"there is no field '{name}'; " + did_you_mean(name, known, f"it has {', '.join(known)}")
+                )
+        return value
 
 
 class ToolCallIn(_Wire):
@@ -317,8 +335,6 @@ def _field_of(error: Mapping[str, Any]) -> str:
 
 
 def _sentence_on(error: Mapping[str, Any]) -> str:
-    if error["type"] == "extra_forbidden":
-        return "there is no such field"
     said_of_pattern = _SAID_OF_PATTERNS.get(error.get("ctx", {}).get("pattern", ""))
     return said_of_pattern or str(error["msg"]).removeprefix("Value error, ")
 

@@ -110,9 +110,15 @@ async def test_an_empty_text_is_called_empty(client: Client, path: str, body: An
     [
         ({"query": "x", "kind": "custm"}, "kind: Input should be a valid list; kind: Input should be 'observation', "),
         ({"query": "x", "kind": ["custm"]}, "kind.0: Input should be 'observation', "),
-        ({"query": "x", "userid": "ann"}, "userid: there is no such field"),
-        ({"query": "x", "happened": {"since": "2024-05-01"}}, "happened.since: there is no such field"),
-        ({"query": "x", "time": {"from": "2024-05-01"}}, "time.Range.from: there is no such field"),
+        ({"query": "x", "userid": "ann"}, "body: there is no field 'userid'; did you mean 'user_id'?"),
+        (
+            {"query": "x", "happened": {"since": "2024-05-01"}},
+            "happened: there is no field 'since'; it has start, end",
+        ),
+        (
+            {"query": "x", "time": {"strat": "2024-05-01"}},
+            "time.Range: there is no field 'strat'; did you mean 'start'?",
+        ),
     ],
 )
 async def test_a_wrong_field_is_told_in_words_that_a_caller_knows(client: Client, body: Any, told: str) -> None:

@@ -24,10 +24,10 @@ async def test_the_life_of_a_memory(client: Client) -> None:
     given = {"content": "Rex is a dog.", "kind": "observation", "subject": "Rex", "importance": 0.3}
     (made,) = (await ok(client, "POST", "memories", 201, json={"memories": [given]}))["memories"]
     path = f"memories/{made['memory_id']}"
-    changed = await ok(client, "PATCH", path, json={"content": "Rex is a cat."})
+    changed = await ok(client, "PATCH", path, json={"content": "Rex is a cat.", "reason": "He meows."})
     assert (changed["content"], changed["subject"]) == ("Rex is a cat.", "Rex")
     history = await ok(client, "GET", f"{path}/history")
-    assert [entry["operation"] for entry in history] == ["insert", "update"]
+    assert [(entry["operation"], entry["reason"]) for entry in history] == [("insert", ""), ("update", "He meows.")]
     assert {entry["changed_by"] for entry in history} == {"http"}
     listed = await ok(client, "GET", "memories", params={"kind": "observation", "subject": "Rex"})
     assert [memory["memory_id"] for memory in listed["memories"]] == [made["memory_id"]]
@@ -92,6 +92,10 @@ async def test_a_mistyped_parameter_neither_shows_nor_changes_more_than_was_mean
     ]:
         refused = await ok(client, method, path, 422, params={name: "1"})
         assert refused["message"] == f"nothing was done: there is no parameter '{name}'; did you mean '{meant}'?"
+    refused = await ok(client, "GET", "memories", 422, params={"page": "2"})
+    assert refused["message"].endswith(
+        "no parameter 'page'; there are kind, subject, status, user_id, agent_id, run_id, limit, offset"
+    )
     refused = await ok(client, "POST", "undo", 422, params={"dry_run": "1"})
     assert refused["message"] == "nothing was done: there is no parameter 'dry_run'; there are none here"
     (memory,) = (await ok(client, "GET", "memories", params={"kind": ["custom", "task"]}))["memories"]
