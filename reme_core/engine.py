@@ -314,7 +314,7 @@ class Engine:
         ids = [message_ids] if isinstance(message_ids, str) else message_ids
         # The spools first: a message that they deliver after the erasure in the database would come back.
         waiting = await self.spools.erase(workspace, ids)
-        gone = waiting | await erase_messages(self.database, workspace, ids)
+        gone = await erase_messages(self.database, workspace, ids, waiting) | {m.message_id for m in waiting}
         if ids and not gone:
             told = ", ".join(map(repr, ids))
             raise NotFoundError(f"nothing was erased: no message {told} of workspace '{workspace}' says anything")

@@ -11,7 +11,7 @@ from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
 from reme_core.store.wordings import Cut
-from reme_core.types import Scope
+from reme_core.types import Message, Scope
 
 R = TypeVar("R")
 
@@ -35,12 +35,13 @@ class Spools:
         refused = sum(map(bool, refusals.values()))
         return len(refusals) - refused, refused
 
-    async def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
-        """Erase what waits for a workspace, or only the messages of these ids; returns the ids of erased messages."""
-        return set().union(*await self._in_each(lambda spool: spool.erase(workspace, message_ids)))
+    async def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> list[Message]:
+        """Erase what waits for a workspace, or only the messages of these ids; returns the erased messages."""
+        found = await self._in_each(lambda spool: spool.erase(workspace, message_ids))
+        return list({message.message_id: message for gone in found for message in gone}.values())
 
-    async def clear(self, workspace: str, scope: Scope) -> set[str]:
-        """Erase what waits for a workspace, or only the messages of a scope; returns the ids of erased messages.
+    async def clear(self, workspace: str, scope: Scope) -> list[Message]:
+        """Erase what waits for a workspace, or only the messages of a scope; returns the erased messages.
 
         What the database refused goes as well. Calls of tools belong to no scope, and stay where one is named.
         """

@@ -169,8 +169,8 @@ class Spool:
                 except SpoolError as error:
                     log.warning("delivered turns will be delivered again: %s", error)
 
-    def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> set[str]:
-        """Erase what waits for a workspace, or only the messages of these ids; returns the ids of erased messages.
+    def erase(self, workspace: str, message_ids: Collection[str] | None = None) -> list[Message]:
+        """Erase what waits for a workspace, or only the messages of these ids; returns the erased messages.
 
         Raises:
             SpoolError: The file cannot be written, and still has the messages.
@@ -189,16 +189,19 @@ class Spool:
         """
         self._erase(workspace, lambda entry: entry.without_words(cut), lambda text: cut(text) != text)
 
-    def _erase(self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]) -> set[str]:
+    def _erase(
+        self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]
+    ) -> dict[str, Message]:
         with self._file:
             if self._disk is not None:
                 self._take_in(self._disk)
                 self._disk.erase(workspace, change, named)
-            gone = set()
+            gone: list[Message] = []
             with self._memory:
                 for entry in [entry for entry in self._entries.values() if entry.workspace == workspace]:
                     left = change(entry)
-                    gone |= {m.message_id for m in entry.messages} - {m.message_id for m in left.messages}
+                    kept = {m.message_id for m in left.messages}
+                    gone += [m for m in entry.messages if m.message_id not in kept]
                     if left.messages or left.calls:
                         self._entries[entry.entry_id] = left
                     else:

@@ -17,9 +17,11 @@ To remove the bytes as well, run `VACUUM (FULL)` and let the backups expire.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
@@ -29,10 +31,10 @@ from reme_core.store import change, rows
 from reme_core.store.change import Erase
 from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
-from reme_core.store.messages import rewrite
+from reme_core.store.messages import add, rewrite
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.wordings import Cut, as_values, remover_of
-from reme_core.types import SCOPES, Memory, Scope
+from reme_core.types import SCOPES, Memory, Message, Scope
 
 # A subquery on no row is carried out once, where a function would be called for each row.
 _SQL = load(
@@ -81,13 +83,16 @@ async def erase_as_told(
         await _carry_out_everywhere(conn, workspace, plan, erase_waiting)
 
 
-async def erase_messages(database: Database, workspace: str, message_ids: Sequence[str]) -> set[str]:
+async def erase_messages(
+    database: Database, workspace: str, message_ids: Sequence[str], waiting: Sequence[Message]
+) -> set[str]:
     """Empty messages, and erase the memories that have them as evidence; returns the ids of those that existed.
 
-    The empty rows stay at their places in the conversation.
+    The empty rows stay at their places in the conversation. Those that were `waiting` to be recorded get such rows.
     """
     async with database.write_transaction(workspace) as conn:
         await _begin(conn, workspace)
+        await _record_empty(conn, workspace, waiting)
         concluded = await _rows(conn, "memories_from_messages", workspace, messages=list(message_ids))
         plan = await ErasurePlan.of(conn, workspace, [row[0] for row in concluded])
         plan.emptied.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
@@ -95,8 +100,10 @@ async def erase_messages(database: Database, workspace: str, message_ids: Sequen
     return set(plan.emptied)
 
 
-async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
+async def erase_scope(database: Database, workspace: str, scope: Scope, waiting: Sequence[Message]) -> int:
     """Erase the memories and messages of a scope, and what was concluded from them; returns how many memories.
+
+    Its messages that were `waiting` to be recorded get empty rows, as those have that were.
 
     Memories and messages of other scopes stay, even with the same words, and so do logs and artifacts of conversations
     in which this scope has said nothing. Of its own conversations the logged recalls are dropped.
@@ -106,6 +113,7 @@ async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
     within = "select {} from reme.{} m where " + " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
     async with database.write_transaction(workspace) as conn:
         await _begin(conn, workspace)
+        await _record_empty(conn, workspace, waiting)
         roots = await (await conn.execute(within.format("m.memory_id", "memory"), values)).fetchall()
         said = await (
             await conn.execute(within.format("m.message_id, m.content, m.session_id", "message"), values)
@@ -124,6 +132,15 @@ async def erase_scope(database: Database, workspace: str, scope: Scope) -> int:
 async def _begin(conn: AsyncConnection[Any], workspace: str) -> None:
     await conn.execute(WITHOUT_HISTORY)
     await conn.execute(LOCK_LOG, {"workspace": workspace})
+
+
+async def _record_empty(conn: AsyncConnection[Any], workspace: str, waiting: Sequence[Message]) -> None:
+    """Give messages that never were recorded rows without words, so that they are not recorded when they come again."""
+    for message in waiting:
+        named = message.model_dump(include={"message_id", "session_id", "role", "sent_at", *SCOPES})
+        with suppress(psycopg.Error):  # what the database refuses will never be recorded
+            async with conn.transaction():
+                await add(conn, workspace, [Message(content="", **named)])
 
 
 @dataclass(slots=True)

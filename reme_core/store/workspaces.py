@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.whole_files import flush_to_disk, replacement_of
-from reme_core.types import Scope, Source
+from reme_core.types import Message, Scope, Source
 
 Progress = Callable[[int, int], None]
 """Called with progress: how much is done, and how much there is in all."""
@@ -79,8 +79,8 @@ class ModelUsage:
     seconds: float
 
 
-OnClear = Callable[[str, Scope], Awaitable[set[str]]]
-"""Erases the messages that wait to be recorded in a workspace or in a scope of it; returns their ids."""
+OnClear = Callable[[str, Scope], Awaitable[Sequence[Message]]]
+"""Erases the messages that wait to be recorded in a workspace or in a scope of it, and returns them."""
 
 OnCopy = Callable[[AsyncConnection[Any], str], Awaitable[None]]
 """Queues the work that waits in a workspace that was just copied, inside the same transaction."""
@@ -232,11 +232,12 @@ class Workspaces:
             if not value:  # to leave it out would erase more than was meant
                 raise InputError(f"nothing was erased: {name} is empty; name whose memory is to be erased")
         # First, so that nothing that waits is recorded again after its workspace or scope was erased.
-        if not await self._on_clear(workspace, scope):
+        waiting = await self._on_clear(workspace, scope)
+        if not waiting:
             async with self._database.transaction(workspace) as conn:
                 await _require_workspace(conn, workspace)
         if scope:
-            return await erase_scope(self._database, workspace, scope)
+            return await erase_scope(self._database, workspace, scope, waiting)
         async with self._database.write_transaction(workspace) as conn:
             removed = await _clear(conn, workspace)
         self._workspace_models.forget(workspace)

@@ -21,7 +21,7 @@ from reme_core.spool.waiting import Spool, spool_path
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.testing import Gate
 from reme_core.turn import TurnMemory
-from reme_core.types import Message
+from reme_core.types import Message, Scope
 from tests.integrations.inside import ASKED, TOLD, stored
 
 
@@ -171,6 +171,28 @@ async def test_what_others_left_is_delivered_by_whoever_comes_first(settings: Se
     assert [await stored(reme, name) for name in ("bob", "carol")] == [[TOLD], [TOLD]]
 
 
+@pytest.mark.parametrize("scope", [{}, {"user_id": "ann"}])
+async def test_what_was_erased_while_it_waited_is_not_recorded_afterwards(
+    settings: Settings, reme: AsyncReMe, scope: Scope
+) -> None:
+    endless = "".join(random.choices(string.printable, k=20_000))  # the database refuses it
+    said = [
+        Message(message_id=name, content=content, session_id="s", user_id="ann")
+        for name, content in (("1", "Hello"), ("2", "Her passport is number 4711-0815."), (endless, "Bye"))
+    ]
+    await reme.record("alice", said[0])
+    left = Spool(spool_path("file", settings))
+    left.put(Entry("alice", said))
+    left.keep()
+    if scope:
+        await reme.workspaces.clear("alice", **scope)
+    else:
+        assert await reme.erase_messages("alice", [message.message_id for message in said]) == 3
+    assert left.entries() == []
+    assert await reme.record("alice", said[:2]) == []
+    assert await stored(reme) == ["", ""]
+
+
 async def test_erasing_a_memory_reaches_what_waits_with_its_words(settings: Settings, reme: AsyncReMe) -> None:
     secret = "Her passport is number 4711-0815."
     memory = (await reme.memories.add("alice", secret))[0]
@@ -275,7 +297,7 @@ async def test_erasing_reaches_what_waits_in_the_file(gate: Gate, settings: Sett
         await reme.workspaces.clear("bob")
         gate.open()
         turn.patience = 20.0
-    assert [await stored(reme, name) for name in names] == [["keep"], [], ["keep", "drop"]]
+    assert [await stored(reme, name) for name in names] == [["", "keep"], [], ["keep", "drop"]]
 
 
 async def test_erasing_reaches_what_waits_in_memory(settings: Settings, gate: Gate) -> None:

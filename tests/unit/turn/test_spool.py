@@ -228,9 +228,9 @@ def test_erasing_reaches_the_file_the_memory_and_other_processes(tmp_path: Path)
     spool.put(entry("a secret of his own", "bob"))
     spool.keep()
     assert len(texts(other)) == 4
-    assert spool.erase("alice", ["1", "unknown"]) == {"1"}
+    assert [message.message_id for message in spool.erase("alice", ["1", "unknown"])] == ["1"]
     assert texts(spool) == texts(other) == ["the rest", "another secret", "a secret of his own"]
-    assert spool.erase("alice") == {"2", "id of another secret"}
+    assert [message.message_id for message in spool.erase("alice")] == ["2", "id of another secret"]
     assert texts(spool) == texts(other) == ["a secret of his own"]
     assert b"another secret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
@@ -284,10 +284,10 @@ def test_two_who_erase_at_once_bring_nothing_back(tmp_path: Path) -> None:
             time.sleep(0.3)
         return text.replace("one", "")
 
-    started: list[Future[set[str]]] = []
+    started: list[Future[list[Message]]] = []
     with ThreadPoolExecutor() as pool:
         spool.erase_words("alice", cut)
-        assert started[0].result() == {"two"}
+        assert [message.message_id for message in started[0].result()] == ["two"]
     assert [m.content for m in Spool(path).entries()[0].messages] == ["three"]
 
 
