@@ -189,9 +189,7 @@ class Spool:
         """
         self._erase(workspace, lambda entry: entry.without_words(cut), lambda text: cut(text) != text)
 
-    def _erase(
-        self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]
-    ) -> dict[str, Message]:
+    def _erase(self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]) -> list[Message]:
         with self._file:
             if self._disk is not None:
                 self._take_in(self._disk)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
+from typing import Literal
+from unicodedata import normalize
 
 import pytest
 
@@ -13,7 +15,7 @@ from reme_core.errors import ConflictError, NotFoundError
 from reme_core.models import ModelCall
 from reme_core.postgres.database import Database
 from reme_core.store.artifacts import Artifact, Artifacts
-from reme_core.store.change import Change
+from reme_core.store.change import Change, Erase
 from reme_core.store.logs import logging_for_workspace
 from reme_core.types import Kind, Memory, Message, Source, ToolCall
 from reme_core.types import now as present
@@ -215,6 +217,27 @@ async def test_chinese_is_erased_like_anything_else(words: Engine) -> None:
     await words.log_writer.flush()
     assert await traces(words.database, "黑咖啡", "咖啡", "跑步") == {}
     assert await consistent(words.database, "w")
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+async def test_a_letter_and_its_accent_are_erased_as_one_character_and_as_two(
+    words: Engine, form: Literal["NFC", "NFD"]
+) -> None:
+    told = "Élise owns a château"
+    said = [f"{normalize(other, told)}{more}" for other in ("NFC", "NFD") for more in ("", " in Tours")]
+    await words.record("w", [Message(content=text, session_id="s") for text in said])
+    (memory,) = await words.memories.add("w", normalize(form, told))
+    await words.memories.delete("w", memory.memory_id, erase=True)
+    assert [message.content for message in await words.messages("w", "s")] == [" in Tours", " in Tours"]
+    # Nor does anybody lose words that others say in the other form.
+    stored = [
+        Memory(content=normalize(form, told), subject="Ann"),
+        Memory(content=normalize("NFD" if form == "NFC" else "NFC", f"{told} in Tours"), subject="Bob"),
+    ]
+    ann, bob = await words.memories.add("w", stored)
+    erase = Erase([ann.memory_id], subject="Ann", author="Ann", scope={})
+    await words.memories.apply("w", Change(erase=[erase]))
+    assert [memory.content for memory in await words.memories.list("w")] == [bob.content]
 
 
 @pytest.mark.parametrize(
