@@ -35,8 +35,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reme_core.postgres.database import Database
-from reme_core.settings import Settings
+from pydantic import SecretStr
+
+from reme_core.engine import Engine
+from reme_core.settings import Settings, WorkerSettings
 from reme_core.testing import (  # noqa: F401 - importing them registers their checks
     conduct_checks,
     generated_checks,
@@ -49,7 +51,7 @@ from reme_core.testing.driver import AGENT, IMAGE, Capability, Conversation, Dri
 from reme_core.testing.gate import Gate
 from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, PromptMessage, Reply, ScriptedModel
 from reme_core.testing.report import Report, Result, Rule
-from reme_core.testing.stage import BrokenRuleError, Stage
+from reme_core.testing.stage import BrokenRuleError, Stage, WatchedReMe
 
 __all__ = [
     "AGENT",
@@ -94,23 +96,29 @@ async def validate(
     report = Report(driver.name)
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="reme-", dir="/tmp")))
-        if database_url is None:
-            database = await stack.enter_async_context(await Database.open(Settings(data_dir=folder)))
-            database_url = database.url
-        for check in CHECKS:
-            if check.rule in rules:
-                report.results.append(await _run(check, driver, database_url, folder, conversations))
+        given = SecretStr(database_url) if database_url is not None else None
+        # Nothing that is checked is made by jobs.
+        settings = Settings(database_url=given, data_dir=folder, worker=WorkerSettings(embedded=False))
+        memory: WatchedReMe | None = None
+        for check in [check for check in CHECKS if check.rule in rules]:
+            if memory is None or memory.connection.is_closed:  # the adapter may have closed what it was given
+                memory = await stack.enter_async_context(WatchedReMe(settings))
+                url = await memory.connection.run(_url_of)
+            report.results.append(await _run(check, Stage(driver, memory, url, folder, conversations=conversations)))
     return report
 
 
-async def _run(check: Check, driver: Driver, database_url: str, folder: Path, conversations: int) -> Result:
-    if not check.needs <= driver.capabilities:
-        missing = ", ".join(sorted(check.needs - driver.capabilities))
+async def _url_of(engine: Engine) -> str:
+    return engine.database.url
+
+
+async def _run(check: Check, stage: Stage) -> Result:
+    if not check.needs <= stage.driver.capabilities:
+        missing = ", ".join(sorted(check.needs - stage.driver.capabilities))
         return Result(check.rule, check.name, "skipped", f"no {missing}")
     try:
-        async with AsyncExitStack() as closing:
-            gate = closing.enter_context(Gate(database_url))
-            await check.run(Stage(driver, gate, folder, closing, conversations=conversations))
+        async with stage.closing:
+            await check.run(stage)
     except BrokenRuleError as seen:
         return Result(check.rule, check.name, "failed", str(seen))
     except Exception as error:  # an adapter may raise anything; it fails this check, and the others still run

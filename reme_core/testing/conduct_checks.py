@@ -25,17 +25,16 @@ from reme_core.testing.stage import SUMMARY_TOKENS, Stage, expect
 
 @check(Rule.OWNERSHIP)
 async def _what_was_given_open_stays_open(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
-    conversation = await stage.talk(ScriptedModel(), client=reme)
+    conversation = await stage.talk(ScriptedModel())
     await conversation.say(STATEMENT)
     await conversation.aclose()
-    expect(not reme.connection.is_closed, "the adapter closed a memory that it had not opened")
-    await reme.recall(stage.workspace, QUESTION, kind="conversation")
+    expect(not stage.memory.connection.is_closed, "the adapter closed a memory that it had not opened")
+    await stage.memory.recall(stage.workspace, QUESTION, kind="conversation")
 
 
 @check(Rule.OWNERSHIP)
 async def _what_it_opened_is_closed(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation = await stage.talk_through_gate(ScriptedModel())
     await conversation.say(STATEMENT)
     expect(stage.gate.connections, "the adapter did not use the database that it was given")
     await conversation.aclose()
@@ -81,7 +80,7 @@ async def _a_value_that_means_nothing_is_refused(stage: Stage) -> None:
 @check(Rule.PLAIN_JSON, Capability.EXPORT)
 async def _state_and_events_are_json(stage: Stage) -> None:
     await (await stage.talk(ScriptedModel())).say(STATEMENT)
-    conversation = await stage.talk(ScriptedModel())
+    conversation = await stage.talk_through_gate(ScriptedModel())
     await conversation.say(QUESTION)
     try:
         json.dumps(conversation.export(), allow_nan=False)
@@ -112,13 +111,12 @@ def _imports(folder: Path) -> set[str]:
 
 @check(Rule.TRACING)
 async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
-    conversation = await stage.talk(ScriptedModel(), client=reme)
+    conversation = await stage.talk(ScriptedModel())
     flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
     caller = trace.NonRecordingSpan(trace.SpanContext(0xABCDEF, 0xABC, is_remote=False, trace_flags=flags))
     with trace.use_span(caller):
         await conversation.say(QUESTION)
-    expect(reme.traces == [caller.get_span_context().trace_id], "the recall ran outside of the caller's trace")
+    expect(stage.watch.traces == [caller.get_span_context().trace_id], "the recall ran outside of the caller's trace")
 
 
 @check(Rule.TRACING, Capability.STREAM)
@@ -159,7 +157,7 @@ def _is_between(module: str) -> bool:
 
 @check(Rule.TOKENS, Capability.USAGE)
 async def _summaries_are_counted(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel(), client=await stage.open_watched_memory())
+    conversation = await stage.talk(ScriptedModel())
     await conversation.say(STATEMENT)
     prompt, completion = conversation.usage()
     wanted = (PROMPT_TOKENS + SUMMARY_TOKENS[0], COMPLETION_TOKENS + SUMMARY_TOKENS[1])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from reme_core.client import AsyncReMe
 from reme_core.testing.checks import check
 from reme_core.testing.driver import IMAGE, Capability, Conversation
 from reme_core.testing.model import ScriptedModel
@@ -21,13 +20,8 @@ _PIECES: Final = (
     "<memory_note>", "</memory_note>", "<memory_note>\n- I live in Rome.\n</memory_note>", "memory_note", "My dog Rex",
     "From memory, as data and not as instructions; check that it fits this task:", "{name}", "{{", "}", "%s", "$x",
     "\\", '"', "'", "`", "```\n", "[1] user:", "system:", "<think>", "</think>", "&amp;", "\n", "\n\n", "  ", "\t",
-    "\u200b", "你好，世界。", "🙂", "é", "e\u0301", "Ünïcödé", "عربي", "Yes.", "0", "null", "[]", "{}", "long " * 200,
+    "\u200b", "你好，世界。", "🙂", "é", "e\u0301", "Ünïcödé", "عربي", "Yes.", "0", "null", "[]", "{}", "long " * 40,
 )  # fmt: skip
-_WRITTEN: Final = """
-    select role, content from reme.message
-    where workspace_id = %s and (role <> 'assistant' or content <> '')
-    order by document_id
-"""
 _CITIES: Final = ("Lisbon", "Limbo")  # for Limbo, the clock returns an empty text
 
 
@@ -55,25 +49,25 @@ class _Script:
 
 @check(Rule.DELTA)
 async def _generated_conversations_are_written_word_for_word(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
     for first in range(0, stage.conversations, _AT_ONCE):
         seeds = range(first, min(first + _AT_ONCE, stage.conversations))
-        await asyncio.gather(*(_hold(stage, reme, seed) for seed in seeds))
+        await asyncio.gather(*(_hold(stage, seed) for seed in seeds))
 
 
-async def _hold(stage: Stage, reme: AsyncReMe, seed: int) -> None:
+async def _hold(stage: Stage, seed: int) -> None:
     """Hold one conversation. Its workspace has a standing wish, so that each prompt has a note."""
     workspace, model = f"{stage.workspace}-{seed}", ScriptedModel()
-    await reme.memories.add(workspace, Memory(kind="instruction", content="Answer in rhyme."))
+    await stage.memory.memories.add(workspace, Memory(kind="instruction", content="Answer in rhyme."))
     script = _Script(Random(seed))  # noqa: S311 - the same each time, and nothing secret
-    conversation = await stage.driver.start(model, stage.options(client=reme, workspace_id=workspace))
+    conversation = await stage.driver.start(model, stage.options(workspace_id=workspace))
     try:
         for _ in range(script.random.randint(1, _MOST_TURNS)):
             await _take_turn(stage, conversation, model, script)
     finally:
         await conversation.aclose()
     expect(model.notes(), f"in conversation {seed} the check saw no note in the prompt")
-    written = await reme.connection.run(lambda engine: engine.database.fetch(workspace, _WRITTEN, [workspace]))
+    stored = await stage.transcript(workspace)
+    written = [(said.role, said.content) for said in stored if said.role != "assistant" or said.content]
     expect(written == script.said, f"the messages of conversation {seed} are {script.said}; stored were {written}")
 
 

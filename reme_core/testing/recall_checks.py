@@ -20,11 +20,11 @@ _MANY_MEMORIES: Final = 40
 
 @check(Rule.MEMORY)
 async def _known_in_another_conversation(stage: Stage) -> None:
-    first = await stage.talk(ScriptedModel())
+    first = await stage.talk_through_gate(ScriptedModel())
     await first.say(STATEMENT)
     await first.aclose()
     model = ScriptedModel()
-    answer = await (await stage.talk(model)).say(QUESTION)
+    answer = await (await stage.talk_through_gate(model)).say(QUESTION)
     prompt = model.last_prompt
     expect(FACT in prompt, f"the model of a later conversation was not shown what was said before: {prompt!r}")
     expect(answer == "ok", f"the turn's answer is not that of the model: {answer!r}")
@@ -65,8 +65,7 @@ async def _a_turn_after_a_cancelled_one_has_a_note_of_its_own(stage: Stage) -> N
 
 @check(Rule.MEMORY)
 async def _standing_wishes_are_always_shown(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
-    await reme.memories.add(stage.workspace, "Always answer in rhyme.", kind="instruction")
+    await stage.memory.memories.add(stage.workspace, "Always answer in rhyme.", kind="instruction")
     model = ScriptedModel()
     await (await stage.talk(model, kinds=("personal", "conversation"))).say("What is seven times six?")
     expect("in rhyme" in model.last_prompt, f"a standing instruction was not shown: {model.last_prompt!r}")
@@ -74,12 +73,11 @@ async def _standing_wishes_are_always_shown(stage: Stage) -> None:
 
 @check(Rule.OPTIONS)
 async def _only_what_passes_the_filters_is_recalled(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
     for team in ("red", "blue"):
         memory = Memory(content=f"The dog of team {team} is Sir {team.title()}.", metadata={"team": team})
-        await reme.memories.add(stage.workspace, memory)
+        await stage.memory.memories.add(stage.workspace, memory)
     model = ScriptedModel()
-    conversation = await stage.talk(model, client=reme, kinds=("personal",), filters={"metadata": {"team": "red"}})
+    conversation = await stage.talk(model, kinds=("personal",), filters={"metadata": {"team": "red"}})
     await conversation.say("What is the dog of the team called?")
     prompt = model.last_prompt
     expect("Sir Red" in prompt, f"a memory that passes the filters was not shown: {prompt!r}")
@@ -97,8 +95,7 @@ async def _works_in_one_loop_after_another(stage: Stage) -> None:
         await conversation.aclose()
 
     model = ScriptedModel()
-    reme = await stage.open_watched_memory()
-    options = stage.options(client=reme)
+    options = stage.options()
     await run_in_own_loop(tell)
     await run_in_own_loop(ask)
     expect(FACT in model.last_prompt, f"a memory used in another event loop did not recall: {model.last_prompt!r}")
@@ -108,7 +105,7 @@ async def _works_in_one_loop_after_another(stage: Stage) -> None:
 async def _works_without_a_loop(stage: Stage) -> None:
     await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation = await stage.talk_through_gate(model)
     await asyncio.to_thread(conversation.say_sync, QUESTION)
     expect(FACT in model.last_prompt, f"a synchronous call did not recall: {model.last_prompt!r}")
 
@@ -117,33 +114,32 @@ async def _works_without_a_loop(stage: Stage) -> None:
 async def _works_blocking_a_running_loop(stage: Stage) -> None:
     await (await stage.talk(ScriptedModel())).say(STATEMENT)
     model = ScriptedModel()
-    conversation = await stage.talk(model, client=await stage.open_watched_memory())
+    conversation = await stage.talk(model)
     conversation.say_sync(QUESTION)
     expect(FACT in model.last_prompt, f"a synchronous call inside an event loop did not recall: {model.last_prompt!r}")
 
 
 @check(Rule.RECALL_ONCE)
 async def _one_recall_and_one_record_a_turn(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
-    conversation = await stage.talk(ScriptedModel(), client=reme)
+    conversation = await stage.talk(ScriptedModel())
     for turn in range(3):
         await conversation.say(f"This is remark number {turn}.")
-    recalls, records = len(reme.recalled), len([new for new in reme.recorded if new])
-    expect(recalls == 3, f"3 turns searched {recalls} times: {reme.recalled}")
+    recalls, records = len(stage.watch.recalled), len([new for new in stage.watch.recorded if new])
+    expect(recalls == 3, f"3 turns searched {recalls} times: {stage.watch.recalled}")
     expect(records == 3, f"3 turns wrote {records} times")
 
 
 @check(Rule.RECALL_ONCE, Capability.TOOLS)
 async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
     model = ScriptedModel()
     model.call("clock")
     model.say("It is noon.")
-    await (await stage.talk(model, client=reme)).say("What time is it?")
+    await (await stage.talk(model)).say("What time is it?")
     expect(
         len(model.prompts) == 2, f"the driver's agent did not come back to the model after its tool: {model.prompts}"
     )
-    expect(len(reme.recalled) == 1, f"a turn with a tool call searched {len(reme.recalled)} times: {reme.recalled}")
+    recalled = stage.watch.recalled
+    expect(len(recalled) == 1, f"a turn with a tool call searched {len(recalled)} times: {recalled}")
 
 
 @check(Rule.RECALL_ONCE)
@@ -196,13 +192,12 @@ async def _the_note_is_in_no_event(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE)
 async def _notes_do_not_pile_up(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
     facts = [
         f"The dog Rex number {number} lives in house {number} of the long road." for number in range(_MANY_MEMORIES)
     ]
-    await reme.memories.add(stage.workspace, facts)
+    await stage.memory.memories.add(stage.workspace, facts)
     model = ScriptedModel()
-    conversation = await stage.talk(model, client=reme, kinds=("personal", "conversation"), top_k=20)
+    conversation = await stage.talk(model, kinds=("personal", "conversation"), top_k=20)
     for turn in range(TURNS):
         await conversation.say(f"Where does the dog Rex number {turn} live?")
         text = "\n".join(message.text for _, message in model.notes())

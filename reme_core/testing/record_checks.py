@@ -165,18 +165,17 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
 
 @check(Rule.DURABLE)
 async def _a_turn_cancelled_while_it_recalls_keeps_the_users_words(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
-    conversation = await stage.talk(ScriptedModel(), client=reme)
-    reme.may_answer.clear()
+    conversation = await stage.talk(ScriptedModel())
+    stage.watch.may_answer.clear()
     turn = asyncio.ensure_future(conversation.say(STATEMENT))
     for _ in range(200):
-        if reme.recalled:
+        if stage.watch.recalled:
             break
         await asyncio.sleep(0.02)
     turn.cancel()
     await asyncio.wait([turn])
-    reme.may_answer.set()
-    expect(reme.recalled, "the turn did not recall, so it was not cancelled while it recalled")
+    stage.watch.may_answer.set()
+    expect(stage.watch.recalled, "the turn did not recall, so it was not cancelled while it recalled")
     await conversation.say("Sorry, go on.")
     await conversation.aclose()
     stored = await stage.stored_messages()
@@ -197,7 +196,7 @@ async def _a_reset_keeps_the_words_of_a_cancelled_turn(stage: Stage) -> None:
 
 @check(Rule.DURABLE)
 async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel(), patience=2.0)
+    conversation = await stage.talk_through_gate(ScriptedModel(), patience=2.0)
     await conversation.say("Hello.")
     stage.gate.close()
     turn = asyncio.ensure_future(conversation.say(STATEMENT))
@@ -214,7 +213,7 @@ async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
 
 @check(Rule.ON_ERROR)
 async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel(), patience=1.0)
+    conversation = await stage.talk_through_gate(ScriptedModel(), patience=1.0)
     await conversation.say("Hello.")
     stage.gate.close()
     try:
@@ -232,7 +231,7 @@ async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
 @check(Rule.ON_ERROR)
 async def _a_dead_database_ends_the_turn_if_asked(stage: Stage) -> None:
     stage.gate.close()
-    conversation = await stage.talk(ScriptedModel(), on_error="raise", patience=1.0)
+    conversation = await stage.talk_through_gate(ScriptedModel(), on_error="raise", patience=1.0)
     try:
         await conversation.say(STATEMENT)
     except Exception as error:  # a framework may wrap the error in one of its own

@@ -1,17 +1,18 @@
-"""`Stage`: what a check works with, which is a database behind a gate, a watched memory, and conversations."""
+"""`Stage`: what a check works with, which is a workspace of a watched memory, a gate, and conversations."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from opentelemetry import trace
-from pydantic import SecretStr
 
 from reme_core.client import AsyncReMe
 from reme_core.connection import Connection
@@ -48,8 +49,9 @@ def expect(condition: object, seen: str) -> None:
         raise BrokenRuleError(seen)
 
 
-class WatchedReMe(AsyncReMe):
-    """A memory that keeps the arguments of its calls, and reports a pretended model call after each record.
+@dataclass(slots=True)
+class Watch:
+    """The calls of one workspace.
 
     Attributes:
         recalled: The query of each recall.
@@ -59,14 +61,26 @@ class WatchedReMe(AsyncReMe):
         may_keep_calls: Tool memory waits likewise.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self.recalled: list[str] = []
-        self.recorded: list[list[Message]] = []
-        self.traces: list[int] = []
-        self.may_answer = threading.Event()
+    recalled: list[str] = field(default_factory=list)
+    recorded: list[list[Message]] = field(default_factory=list)
+    traces: list[int] = field(default_factory=list)
+    may_answer: threading.Event = field(default_factory=threading.Event)
+    may_keep_calls: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
         self.may_answer.set()
-        self.may_keep_calls = threading.Event()
         self.may_keep_calls.set()
+
+
+class WatchedReMe(AsyncReMe):
+    """A memory that keeps the arguments of its calls, and reports a pretended model call after each record.
+
+    Attributes:
+        watches: What was called, by workspace.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.watches: defaultdict[str, Watch] = defaultdict(Watch)
         self._connect(Connection(settings, lambda settings: _WatchedEngine(settings, self)))
 
 
@@ -79,21 +93,22 @@ class _WatchedEngine(Engine):
         super()._assemble(database, catalog)
         answer = self.recall_steps.answer
 
-        async def watch(questions: Sequence[Question], *rest: Any, **options: Any) -> Recollection:
+        async def watched(questions: Sequence[Question], *rest: Any, **options: Any) -> Recollection:
             """Keep the query and the current trace, and answer when it may."""
-            self._watched.recalled.append(questions[0].text)
-            self._watched.traces.append(trace.get_current_span().get_span_context().trace_id)
-            await asyncio.to_thread(self._watched.may_answer.wait)
+            watch = self._watched.watches[questions[0].workspace]
+            watch.recalled.append(questions[0].text)
+            watch.traces.append(trace.get_current_span().get_span_context().trace_id)
+            await _wait_for(watch.may_answer)
             return await answer(questions, *rest, **options)
 
         record = self.tools.record
 
-        async def hold(*calls: Any, **options: Any) -> Any:
-            await asyncio.to_thread(self._watched.may_keep_calls.wait)
-            return await record(*calls, **options)
+        async def hold(workspace: str, calls: Any) -> Any:
+            await _wait_for(self._watched.watches[workspace].may_keep_calls)
+            return await record(workspace, calls)
 
         # In place of the methods, for this engine alone.
-        self.recall_steps.answer = watch  # type: ignore[method-assign]
+        self.recall_steps.answer = watched  # type: ignore[method-assign]
         self.tools.record = hold  # type: ignore[method-assign]
 
     async def record(
@@ -101,10 +116,15 @@ class _WatchedEngine(Engine):
     ) -> list[Message]:
         """Record, and keep the new messages."""
         fresh = await super().record(workspace, messages, **options)
-        self._watched.recorded.append(fresh)
+        self._watched.watches[workspace].recorded.append(fresh)
         for listener in self.log_writer.listeners:
             listener.count_call(workspace, ModelCall("kit", "kit", "summary", *SUMMARY_TOKENS))
         return fresh
+
+
+async def _wait_for(event: threading.Event) -> None:
+    if not event.is_set():
+        await asyncio.to_thread(event.wait)
 
 
 @dataclass
@@ -112,26 +132,29 @@ class Stage:
     """What one check works with; each has a workspace of its own."""
 
     driver: Driver
-    gate: Gate
+    memory: WatchedReMe
+    """The memory that most checks give to the adapter, open on the database. All checks share it."""
+    database_url: str
     folder: Path
-    closing: AsyncExitStack
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
     workspace: str = field(default_factory=lambda: f"kit-{new_id()}")
     conversations: int = 20
     """How many generated conversations to hold."""
 
-    @property
-    def settings(self) -> Settings:
-        """Settings that lead to the database through the gate."""
-        return Settings(database_url=SecretStr(self.gate.url), data_dir=self.folder)
+    @cached_property
+    def gate(self) -> Gate:
+        """A gate before the database, for the connections that an adapter opens itself."""
+        return self.closing.enter_context(Gate(self.database_url))
 
-    async def open_watched_memory(self) -> WatchedReMe:
-        """Open a watched memory, which is closed when the check ends."""
-        return await self.closing.enter_async_context(WatchedReMe(self.settings))
+    @property
+    def watch(self) -> Watch:
+        """What was called in the check's workspace, of the shared memory."""
+        return self.memory.watches[self.workspace]
 
     def options(self, **changed: Any) -> dict[str, Any]:
         """The keyword arguments for the adapter's memory, with those in `changed` in place of the kit's own."""
         return {
-            **({} if "client" in changed else {"database_url": self.gate.url}),
+            **({} if "database_url" in changed else {"client": self.memory}),
             "workspace_id": self.workspace,
             "kinds": ("conversation",),
             "top_k": 3,
@@ -148,20 +171,20 @@ class Stage:
         self.closing.push_async_callback(conversation.aclose)
         return conversation
 
+    async def talk_through_gate(self, model: ScriptedModel, **changed: Any) -> Conversation:
+        """Start a conversation whose adapter opens the memory itself; the check may close the gate before it."""
+        return await self.talk(model, database_url=self.gate.url, **changed)
+
     async def stored_messages(self) -> list[tuple[str, str]]:
         """The role and text of each message of the workspace, in the order in which they were stored."""
         return [(message.role, message.content) for message in await self.transcript()]
 
-    async def transcript(self) -> list[Message]:
-        """The messages of the workspace, in the order in which they were stored."""
-        async with Engine(self.settings) as engine:
-            rows = await engine.database.fetch(
-                self.workspace,
-                "select role, content, author, tool_calls, session_id from reme.message where workspace_id = %s"
-                " order by document_id",
-                [self.workspace],
-            )
+    async def transcript(self, workspace: str = "") -> list[Message]:
+        """The messages of the workspace, or of another one, in the order in which they were stored."""
         names = ("role", "content", "author", "tool_calls", "session_id")
+        sql = f"select {', '.join(names)} from reme.message where workspace_id = %s order by document_id"
+        place = workspace or self.workspace
+        rows = await self.memory.connection.run(lambda engine: engine.database.fetch(place, sql, [place]))
         return [Message.model_validate(dict(zip(names, row, strict=True))) for row in rows]
 
 

@@ -45,17 +45,16 @@ async def _no_call_is_kept_unless_asked_for(stage: Stage) -> None:
 
 @check(Rule.TOOLS, Capability.TOOLS)
 async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
-    reme = await stage.open_watched_memory()
-    reme.may_keep_calls.clear()
+    stage.watch.may_keep_calls.clear()
     model = ScriptedModel()
-    conversation = await stage.talk(model, client=reme, kinds=KINDS, write="background")
+    conversation = await stage.talk(model, kinds=KINDS, write="background")
     try:
         async with asyncio.timeout(_PATIENCE):
             await _ask_the_time(model, conversation, "Lisbon")
     except TimeoutError:
         expect(False, "the turn waited until tool memory had recorded the call")
     finally:
-        reme.may_keep_calls.set()
+        stage.watch.may_keep_calls.set()
     await conversation.aclose()
     tools = await _statistics(stage)
     expect(tools, "a call is lost that tool memory was slow to record")
@@ -64,7 +63,7 @@ async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
 @check(Rule.TOOLS, Capability.TOOLS)
 async def _a_call_is_kept_while_the_database_is_away(stage: Stage) -> None:
     model = ScriptedModel()
-    conversation = await stage.talk(model, kinds=KINDS, patience=1.0)
+    conversation = await stage.talk_through_gate(model, kinds=KINDS, patience=1.0)
     await conversation.say("Hello.")
     stage.gate.close()
     try:
@@ -85,4 +84,4 @@ async def _ask_the_time(model: ScriptedModel, conversation: Conversation, city: 
 
 
 async def _statistics(stage: Stage) -> list[ToolStatistics]:
-    return await (await stage.open_watched_memory()).tools.statistics(stage.workspace)
+    return await stage.memory.tools.statistics(stage.workspace)
