@@ -93,7 +93,7 @@ class _WatchedEngine(Engine):
         super()._assemble(database, catalog)
         answer = self.recall_steps.answer
 
-        async def watched(questions: Sequence[Question], *rest: Any, **options: Any) -> Recollection:
+        async def watch_answer(questions: Sequence[Question], *rest: Any, **options: Any) -> Recollection:
             """Keep the query and the current trace, and answer when it may."""
             watch = self._watched.watches[questions[0].workspace]
             watch.recalled.append(questions[0].text)
@@ -108,7 +108,7 @@ class _WatchedEngine(Engine):
             return await record(workspace, calls)
 
         # In place of the methods, for this engine alone.
-        self.recall_steps.answer = watched  # type: ignore[method-assign]
+        self.recall_steps.answer = watch_answer  # type: ignore[method-assign]
         self.tools.record = hold  # type: ignore[method-assign]
 
     async def record(
