@@ -132,7 +132,7 @@ class Engine:
         self.items = Items(database)
         self.working = Working(database, self.settings, self.chat, on_stored=self.background.start_embedded)
         embed, later = self._indexing.embed_soon, self.background.queue_lessons
-        self.episodes = Episodes(database, self.settings, self.chat, embed, self.execute, later)
+        self.episodes = Episodes(database, self.settings, self.chat, embed, self.flows.execute, later)
 
     async def aclose(self) -> None:
         """Finish what runs in the background, write the logs, and give all connections back."""

@@ -26,7 +26,7 @@ class Lessons:
 
     Args:
         database: The database with the episodes.
-        execute: Runs a flow, as `Engine.execute` does.
+        execute: Runs a flow, as `Flows.execute` does.
         queue: Queues the job that calls `make_waiting` for a workspace.
     """
 
@@ -77,9 +77,8 @@ class Lessons:
         ids = [trajectory["metadata"]["episode_id"] for trajectory in trajectories]
         # What was said in an attempt that waited may have been erased.
         if with_messages := [trajectory for trajectory in trajectories if trajectory["messages"]]:
-            response = await self._execute(
-                "summary_task_memory", workspace_id=workspace, trajectories=with_messages, episode_ids=ids
-            )
+            request = {"workspace_id": workspace, "trajectories": with_messages}
+            response = await self._execute("summary_task_memory", request, episode_ids=ids)
             made = list(response.metadata.get("memory_list", []))
         # A flow of one's own may store nothing, or in another way.
         await self._database.execute(workspace, _SQL["lessons_made"], {"workspace": workspace, "ids": ids})

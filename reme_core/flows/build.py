@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
+from itertools import combinations, product
 from typing import Any, Final
 
 from reme_core.errors import ConfigurationError, FlowError, InputError, did_you_mean
@@ -56,7 +57,7 @@ class Flow:
     plan: Plan
     state: type[State]
     description: str = ""
-    input_schema: dict[str, Any] = field(default_factory=dict)
+    input_schema: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def start(self, request: Mapping[str, Any]) -> State:
         """The state in which the flow begins, made from a caller's request.
@@ -70,7 +71,7 @@ class Flow:
         missing = [
             name
             for name, schema in self.input_schema.items()
-            if isinstance(schema, Mapping) and schema.get("required") is True and request.get(name) is None
+            if schema.get("required") is True and request.get(name) is None
         ]
         if missing:
             raise InputError(f"{', '.join(missing)}: required by {self.name}")
@@ -78,10 +79,9 @@ class Flow:
 
     def complete(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """A request, with the `default` of the `input_schema` for each field that it does not give."""
-        schemas = {name: schema for name, schema in self.input_schema.items() if isinstance(schema, Mapping)}
         return dict(request) | {
             name: deepcopy(schema["default"])  # what an op puts into a list is for this request alone
-            for name, schema in schemas.items()
+            for name, schema in self.input_schema.items()
             if request.get(name) is None and schema.get("default") is not None
         }
 
@@ -120,7 +120,7 @@ def build(
     name: str = "flow",
     settings: Mapping[str, OpSettings] | None = None,
     description: str = "",
-    input_schema: Mapping[str, Any] | None = None,
+    input_schema: Mapping[str, dict[str, Any]] | None = None,
 ) -> Flow:
     """Parse and check a flow.
 
@@ -239,55 +239,33 @@ def _common_state(plan: Plan, text: str) -> type[State]:
     return states[0]
 
 
-@dataclass
-class _FieldUse:
-    """The fields that a part of a plan reads and writes, each with a step that does."""
-
-    reads: dict[str, Step] = field(default_factory=dict)
-    writes: dict[str, Step] = field(default_factory=dict)
-
-    def add(self, part: _FieldUse) -> None:
-        self.reads.update(part.reads)
-        self.writes.update(part.writes)
-
-
-def _check_fields(plan: Plan, text: str, available: set[str], state: type[State]) -> _FieldUse:
+def _check_fields(plan: Plan, text: str, available: set[str], state: type[State]) -> None:
     """Check that each field has a value when an op reads it; what the plan writes is added to `available`."""
-    use = _FieldUse()
     if isinstance(plan, Step):
         for name in sorted(plan.op.reads - available):
-            raise fault(text, plan.position, _explain_missing(plan, name, state))
-        use = _FieldUse(dict.fromkeys(plan.op.reads | plan.op.uses, plan), dict.fromkeys(plan.op.writes, plan))
+            writers = [op.name for op in registry.all_ops() if name in op.writes and op.works_on(state)]
+            hint = f"; put one of these before it: {', '.join(writers)}" if writers else ""
+            problem = f"op '{plan.title}' reads '{name}', which neither the caller gives nor an op before it writes"
+            raise fault(text, plan.position, problem + hint)
     elif isinstance(plan, Serial):
         for step in plan.steps:
-            use.add(_check_fields(step, text, available, state))
+            _check_fields(step, text, available, state)
     else:
-        # Each branch begins with what was there before all of them: nothing says which of them is first.
-        branches = [_check_fields(branch, text, set(available), state) for branch in plan.branches]
-        for part in branches:
-            _check_branches(use, part, text)
-            use.add(part)
-    available.update(use.writes)
-    return use
+        for branch in plan.branches:
+            # Each begins with what was there before all of them: nothing says which of them is first.
+            _check_fields(branch, text, set(available), state)
+        for left, right in combinations(plan.branches, 2):
+            for one, other in product(leaves(left), leaves(right)):
+                _check_beside(one, other, text)
+    available.update(name for step in leaves(plan) for name in step.op.writes)
 
 
-def _check_branches(left: _FieldUse, right: _FieldUse, text: str) -> None:
+def _check_beside(one: Step, other: Step, text: str) -> None:
     # They run at the same time, so nothing says whether a field is read before it is written, or after.
-    for name in sorted(left.writes.keys() & right.writes.keys()):
-        step, other = right.writes[name], left.writes[name]
-        problem = f"'{other.title}' and '{step.title}' both write '{name}' side by side; put one after the other"
-        raise fault(text, step.position, problem)
-    for writer, reader in ((left, right), (right, left)):
-        for name in sorted(writer.writes.keys() & reader.reads.keys()):
-            step, other = reader.reads[name], writer.writes[name]
-            raise fault(
-                text,
-                step.position,
-                f"'{step.title}' reads '{name}' while '{other.title}' writes it side by side; put one after the other",
-            )
-
-
-def _explain_missing(step: Step, name: str, state: type[State]) -> str:
-    writers = [op.name for op in registry.all_ops() if name in op.writes and op.works_on(state)]
-    hint = f"; put one of these before it: {', '.join(writers)}" if writers else ""
-    return f"op '{step.title}' reads '{name}', which neither the caller gives nor an op before it writes{hint}"
+    for name in sorted(one.op.writes & other.op.writes):
+        problem = f"'{one.title}' and '{other.title}' both write '{name}' side by side; put one after the other"
+        raise fault(text, other.position, problem)
+    for writer, reader in ((one, other), (other, one)):
+        for name in sorted(writer.op.writes & (reader.op.reads | reader.op.uses)):
+            does = f"'{reader.title}' reads '{name}' while '{writer.title}' writes it side by side"
+            raise fault(text, reader.position, f"{does}; put one after the other")

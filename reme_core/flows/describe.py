@@ -26,7 +26,7 @@ class FlowDescription:
     name: str
     text: str
     description: str
-    input_schema: dict[str, Any]
+    input_schema: dict[str, dict[str, Any]]
     problem: str = ""
 
     @property
@@ -105,9 +105,7 @@ def describe_ops() -> list[OpDescription]:
     ]
 
 
-def _describe_input(schema: Any) -> str:
-    if not isinstance(schema, Mapping):
-        return str(schema)
+def _describe_input(schema: Mapping[str, Any]) -> str:
     kind = " | ".join(map(str, schema["enum"])) if schema.get("enum") else str(schema.get("type", "string"))
     if schema.get("required") is True:
         return f"{kind}, required"

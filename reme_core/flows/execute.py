@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -56,7 +56,12 @@ class Flows:
         self._deps = deps
 
     async def execute(
-        self, name: str, request: Mapping[str, Any], *, tell: Callable[[str], None] | None = None
+        self,
+        name: str,
+        request: Mapping[str, Any],
+        *,
+        tell: Callable[[str], None] | None = None,
+        episode_ids: Sequence[str] = (),
     ) -> Response:
         """Run a flow, and give its response.
 
@@ -66,18 +71,24 @@ class Flows:
                 packages, in `extra`. `config` sets parameters of ops and the language for this request alone (see
                 `Overrides`), unless the `input_schema` of the flow has a field of that name.
             tell: Is called with each piece of the answer as a model writes it.
+            episode_ids: Recorded episodes that it learns from; see `SummaryState`.
 
         Raises:
             FlowError: There is no such flow; the nearest name is given.
             InputError: A field that the flow requires is missing, or one does not fit.
         """
-        flow, state = await self.run_by_name(name, request, tell=tell)
+        flow, state = await self.run_by_name(name, request, tell=tell, episode_ids=episode_ids)
         response = respond(flow, state)
         await add_calls(self._deps.database, state.workspace_id, response.metadata.get("memory_list", []))
         return response
 
     async def run_by_name(
-        self, name: str, request: Mapping[str, Any], *, tell: Callable[[str], None] | None = None
+        self,
+        name: str,
+        request: Mapping[str, Any],
+        *,
+        tell: Callable[[str], None] | None = None,
+        episode_ids: Sequence[str] = (),
     ) -> tuple[Flow, State]:
         """Run a flow, and give it with the state in which it ended; for arguments and errors see `execute`."""
         flow, deps = self.catalog.get(name), dataclasses.replace(self._deps, tell=tell)
@@ -87,7 +98,10 @@ class Flows:
             deps = dataclasses.replace(deps, language=overrides.language or deps.language)
             # It would go to `extra` otherwise, where ops of other packages could take it for theirs.
             request = {key: value for key, value in request.items() if key != "config"}
-        return flow, await run(flow, flow.start(request), deps)
+        state = flow.start(request)
+        if isinstance(state, SummaryState):
+            state.episode_ids = list(episode_ids)
+        return flow, await run(flow, state, deps)
 
 
 async def run(flow: Flow, state: S, deps: Deps) -> S:

@@ -156,9 +156,6 @@ class RetrievalState(State):
 class SummaryState(State):
     """The state of flows that change memories: the memories to store, and those to close."""
 
-    episode_ids: list[str] = Field(default_factory=list)
-    """Recorded episodes that wait for their lessons, which the memories are; nothing is stored if one waits no more."""
-
     memories: Internal[list[Memory]] = Field(default_factory=list)
     """What is to be stored; after `store`, what was stored."""
     closing: Internal[list[Close]] = Field(default_factory=list)
@@ -167,6 +164,8 @@ class SummaryState(State):
     """New memories that say the same as a stored one, which gets their evidence, by the id of the stored one."""
     vectors: Internal[Embedded] = Field(default_factory=dict)
     """Vectors of `memories`, as far as they are made already."""
+    episode_ids: Internal[list[str]] = Field(default_factory=list)
+    """Recorded episodes of which the memories are the lessons; if one waits for them no more, nothing is stored."""
     same_from: Internal[float | None] = None
     """The similarity from which two memories count as the same; None if nobody compared them."""
     expected_version: Internal[Version | None] = None

@@ -157,22 +157,16 @@ class Reranker(Protocol):
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens and time of a call that is running; the provider fills it in, `report_call` reports it."""
+    """Tokens of a call that is running; the provider fills it in, `report_call` reports it."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    started: float = field(default_factory=time.perf_counter)
-
-    @property
-    def milliseconds(self) -> float:
-        """Milliseconds since the call began."""
-        return (time.perf_counter() - self.started) * 1000
 
 
 @contextmanager
 def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str) -> Iterator[Usage]:
     """Time one model call, and report it when it succeeds, fails or is cancelled."""
-    usage = Usage()
+    usage, begun = Usage(), time.perf_counter()
     error, raw = "", ""
     try:
         yield usage
@@ -191,7 +185,7 @@ def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str)
                     purpose=purpose,
                     prompt_tokens=usage.prompt_tokens,
                     completion_tokens=usage.completion_tokens,
-                    milliseconds=usage.milliseconds,
+                    milliseconds=(time.perf_counter() - begun) * 1000,
                     ok=not error,
                     error=error,
                     raw=raw,

@@ -301,9 +301,7 @@ def request_model(flow: Flow) -> type[FlowRequest]:
     searches = any(step.op.name == "build_query" for step in leaves(flow.plan))
     made_of = repr((flow.name, flow.description, flow.input_schema, config, retrieves, searches, flow.deletes))
     if made_of not in _models:
-        fields: dict[str, Any] = {}
-        for name, schema in flow.input_schema.items():
-            fields[name] = _field(name, schema if isinstance(schema, Mapping) else {"type": schema})
+        fields: dict[str, Any] = {name: _field(name, schema) for name, schema in flow.input_schema.items()}
         if "config" not in fields:
             fields["config"] = (Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(config))], _CONFIG)
         if "top_k" not in fields and retrieves:

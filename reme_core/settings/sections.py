@@ -153,12 +153,17 @@ class McpSettings(Section):
     of names."""
 
 
+def _schema_of(told: Any) -> Any:
+    return told if isinstance(told, dict) else {"type": told}
+
+
 class FlowSettings(Section):
     """A flow: its text, such as `a >> (b | c)`, and what its callers are told."""
 
     flow_content: str
     description: str = ""
-    input_schema: dict[str, Any] = Field(default_factory=dict)
+    input_schema: dict[str, Annotated[dict[str, Any], BeforeValidator(_schema_of)]] = Field(default_factory=dict)
+    """The fields of its requests by name; the name of a type alone stands for `{type: …}`."""
     stream: bool = False
 
 

@@ -211,11 +211,9 @@ def _merge(
             merged[n] = place
         elif _is_named(lines[n]):
             merged[n] = _Place("facts", _PASSED_OVER)
-    numbers: dict[Section, list[int]] = {
-        "facts": choice.facts, "decisions": choice.decisions, "tasks": choice.tasks,
-    }  # fmt: skip
-    for section, places in numbers.items():
-        merged |= {n: _Place(section, 0) for n in places if n in shown}
+    sections: tuple[Section, ...] = ("facts", "decisions", "tasks")
+    for section in sections:
+        merged |= {n: _Place(section, 0) for n in getattr(choice, section) if n in shown}
     return merged
 
 

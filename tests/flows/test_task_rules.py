@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -167,23 +167,6 @@ async def test_recall_keeps_a_bound_and_gives_the_places_of_equal_contents_to_ot
     reme.settings = strict
     state = await flow(reme, "retrieve_task_memory", workspace_id="w", query="Booking flight 1", top_k=4)
     assert [memory.content for memory in state.memories] == ["Check the date."]
-
-
-async def test_lessons_are_found_as_they_were_known_and_held_at_another_time(reme: Engine, flow: Flow) -> None:
-    then = datetime(2024, 5, 1, tzinfo=UTC)
-    held = Memory(kind=Kind.TASK, when_to_use="Booking a flight", content="Call the desk.", valid_until=then)
-    [_, changed] = await reme.memories.add("w", [held, Memory(kind=Kind.TASK, content="Book a flight by fax.")])
-    known = datetime.now(UTC)
-    await reme.memories.update("w", changed.memory_id, content="Book a flight online.")
-
-    async def found(**asked: Any) -> set[str]:
-        state = await flow(reme, "retrieve_task_memory", workspace_id="w", query="book a flight", **asked)
-        return {memory.content for memory in state.memories}
-
-    assert await found() == {"Book a flight online."}
-    assert await found(as_of=known) == {"Book a flight by fax."}
-    assert await found(held_at=then - timedelta(days=1)) == {"Call the desk.", "Book a flight online."}
-    assert await found(as_of=known - timedelta(days=1)) == set()
 
 
 async def test_the_score_filter_leaves_out_what_its_maker_thought_little_of(reme: Engine, flow: Flow) -> None:

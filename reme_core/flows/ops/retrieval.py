@@ -60,7 +60,7 @@ def _join_last(messages: Sequence[Message]) -> str:
     return "\n".join(said[-_LAST_MESSAGES:])
 
 
-@op(reads={"search_query", "top_k"}, uses={"min_relevance", "now", "as_of", "held_at"}, writes={"hits", "retrieval_id"})
+@op(reads={"search_query", "top_k"}, uses={"min_relevance", "now"}, writes={"hits", "retrieval_id"})
 async def recall(
     state: RetrievalState, deps: Deps, *, kind: str = "task", candidates: int = 0, threshold_score: float | None = None
 ) -> None:
@@ -71,11 +71,10 @@ async def recall(
         candidates: Find at least so many, for a reranker to choose `top_k` from.
         threshold_score: Leave out memories whose cosine similarity to the query is below.
     """
-    filters = Filters.of(kind=kind, as_of=state.as_of, held_at=state.held_at, **state.scope)
     found = await deps.recall(
         state.workspace_id,
         state.search_query,
-        replace(filters, not_over_at=state.held_at or state.now or state.as_of or deps.now()),
+        replace(Filters.of(kind=kind, **state.scope), not_over_at=state.now or deps.now()),
         limit=max(state.top_k, candidates),
         min_relevance=state.min_relevance,
         flow=deps.flow,
