@@ -224,9 +224,7 @@ async def long_contra_repeat(
         for newer, row in zip(ordered, alike, strict=True)
     ]
     judged = await _judge(pairs, deps, deps.chat)
-    change = Change(expected_version=version)
-    # A statement is closed once, even if several newer ones contradict it.
-    change.close = list({close.memory_id: close for close in _closings(pairs, judged)}.values())
+    change = Change(expected_version=version, close=_closings(pairs, judged))
     change.annotate = {m.memory_id: {_COMPARED: True} for m in ordered if not _is_compared(m)}
     if change.close or change.annotate:
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="contradicted or repeated")
@@ -241,8 +239,11 @@ async def _draw(heard: Sequence[Message], state: ExtractionState, deps: Deps) ->
     by_subject: dict[str, list[Message]] = {}
     for message in heard:
         by_subject.setdefault(subject_of(message, state.user_name), []).append(message)
-    batches = [(own[at : at + _BATCH], who) for who, own in by_subject.items() for at in range(0, len(own), _BATCH)]
-    return [memory for batch in batches for memory in await _observations(*batch, deps, deps.chat, refused)]
+    found: list[Memory] = []
+    for subject, said in by_subject.items():
+        for at in range(0, len(said), _BATCH):
+            found += await _observations(said[at : at + _BATCH], subject, deps, deps.chat, refused)
+    return found
 
 
 async def _observations(
@@ -309,30 +310,28 @@ async def _judge(pairs: Pairs, deps: Deps, chat: ChatModel) -> dict[tuple[str, s
 
 def _decide(change: Change, pairs: Pairs, judged: Mapping[tuple[str, str], Relation]) -> None:
     """Let the change add each draft, or confirm what it repeats, and close what it completes or contradicts."""
-    add: list[Memory] = []
+    new: list[tuple[Memory, Sequence[Memory]]] = []
     support: dict[str, list[Source]] = {}
     for draft, olds in pairs:
-        relations = {old.memory_id: judged.get((draft.memory_id, old.memory_id)) for old in olds}
-        repeated = next((key for key, relation in relations.items() if relation in ("same", "contained")), None)
-        if repeated:
-            support.setdefault(repeated, []).extend(draft.sources)
+        same = [o.memory_id for o in olds if judged.get((draft.memory_id, o.memory_id)) in ("same", "contained")]
+        if same:
+            support.setdefault(same[0], []).extend(draft.sources)
         else:
-            add.append(draft)
-    kept = {draft.memory_id for draft in add}
+            new.append((draft, olds))
+    change.add, change.confirm, change.support = [draft for draft, _ in new], list(support), support
     # Nothing is closed in favour of a draft that is not stored, and nothing that another draft has just confirmed.
-    closings = [close for close in _closings(pairs, judged) if close.superseded_by in kept]
-    change.add, change.confirm, change.support = add, list(support), support
-    change.close = [c for c in {close.memory_id: close for close in closings}.values() if c.memory_id not in support]
+    change.close = [close for close in _closings(new, judged) if close.memory_id not in support]
 
 
 def _closings(pairs: Pairs, judged: Mapping[tuple[str, str], Relation]) -> list[Close]:
-    """The older statements that newer ones replace: repeated, completed or contradicted ones."""
-    return [
-        Close(old.memory_id, "superseded", new.memory_id)
+    """The older statements that newer ones replace, each once: repeated, completed or contradicted ones."""
+    replaced = {
+        old.memory_id: Close(old.memory_id, "superseded", new.memory_id)
         for new, olds in pairs
         for old in olds
         if judged.get((new.memory_id, old.memory_id)) in ("fuller", "contradicts", "same")
-    ]
+    }
+    return list(replaced.values())
 
 
 def _is_compared(memory: Memory) -> bool:

@@ -7,13 +7,7 @@ from functools import partial
 
 from pydantic import BaseModel, Field
 
-from reme_core.compat.memoryscope_forgetting import (
-    MOST,
-    day_said,
-    filters_about,
-    memories_about,
-    time_said,
-)
+from reme_core.compat.memoryscope_forgetting import MOST, day_said, filters_about, memories_about, time_said
 from reme_core.flows.deps import Deps
 from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
@@ -96,16 +90,17 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     topics += [(str(insight.metadata.get("attribute", "")), insight) for insight in insights[:most]]
     change = Change(expected_version=version)
 
-    async def renew(attribute: str, old: Memory | None) -> tuple[Memory | None, Memory | None]:
+    async def renew(attribute: str, old: Memory | None) -> Memory | None:
         near = await _near(attribute, old, observed, nearest, state, deps)
         # Without anything new there is nothing to add to an insight.
         if not near or (old is not None and not fresh & {m.memory_id for m in near}):
-            return None, old
-        return await _write(attribute, old, near, state, deps, chat), old
+            return None
+        return await _write(attribute, old, near, state, deps, chat)
 
+    written = await parallel([partial(renew, attribute, old) for attribute, old in topics])
     renewed = [
         (new, old)
-        for new, old in await parallel([partial(renew, attribute, old) for attribute, old in topics])
+        for new, (_, old) in zip(written, topics, strict=True)
         if new is not None and (old is None or new.content != old.content)
     ]
     change.add = await _never_stored([new for new, _ in renewed], state, deps)

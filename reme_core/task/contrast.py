@@ -47,14 +47,11 @@ def contrast(better: Segment, worse: Segment, language: Language) -> Memory | No
 
 
 def _tool_differences(good: Sequence[Action], bad: Sequence[Action], language: Language) -> list[str]:
-    used, used_worse = ({a.tool for a in actions if not a.error} for actions in (good, bad))
-    only_best = list(dict.fromkeys(a.tool for a in good if a.tool in used - {b.tool for b in bad}))
-    only_worst = list(dict.fromkeys(a.tool for a in bad if a.tool in used_worse - {b.tool for b in good}))
     differences = []
-    if only_best:
-        differences.append(phrase("compare_only_best", language, tools=", ".join(only_best)))
-    if only_worst:
-        differences.append(phrase("compare_only_worst", language, tools=", ".join(only_worst)))
+    for name, own, others in (("compare_only_best", good, bad), ("compare_only_worst", bad, good)):
+        only = {a.tool for a in own if not a.error} - {a.tool for a in others}
+        if tools := dict.fromkeys(a.tool for a in own if a.tool in only):
+            differences.append(phrase(name, language, tools=", ".join(tools)))
     return differences
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, Literal, get_args
 
@@ -73,7 +73,9 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
     if state.action == "delete_ids":
         if not state.memory_ids:
             raise InputError("memory_ids: the action 'delete_ids' needs the ids of the memories to delete")
-        return {"size": await delete_named(state, deps, state.memory_ids, reason="delete_ids")}
+        filters = Filters(ids=state.memory_ids, status=None, **scope)
+        ids = [memory.memory_id async for memory in all_memories(state, deps, filters)]
+        return {"size": await deps.memories.delete(workspace, ids, actor=deps.flow, reason="delete_ids")}
     if state.action == "dump":
         folder = anyio.Path(state.path or ".")
         await folder.mkdir(parents=True, exist_ok=True)
@@ -81,13 +83,6 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
     if state.action == "load":
         return {"size": await deps.workspaces.load(workspace, state.path or ".", replace=True)}
     raise InputError(f"action: is missing; give one of {', '.join(get_args(Action))}")
-
-
-async def delete_named(state: State, deps: Deps, ids: Sequence[str], *, reason: str) -> int:
-    """Delete the memories of these ids that belong to the scope of the request; returns how many there were."""
-    found = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None, **state.scope), limit=len(ids))
-    named = [memory.memory_id for memory in found]
-    return await deps.memories.delete(state.workspace_id, named, actor=deps.flow, reason=reason) if named else 0
 
 
 async def all_memories(state: State, deps: Deps, filters: Filters) -> AsyncIterator[Memory]:
