@@ -365,9 +365,8 @@ class Engine:
         return await self.background.summarise_waiting(check_workspace(workspace))
 
     async def _summarise(self, workspace: str, session_id: str | None) -> Mapping[str, int]:
-        request = {"workspace_id": workspace, "session_id": session_id}
-        _, state = await self.flows.run_by_name("summary_personal_memory", request)
-        return Counter(refused["reason"] for refused in state.report.get("refused", ()))
+        made = await self.execute("summary_personal_memory", workspace_id=workspace, session_id=session_id)
+        return Counter(refused["reason"] for refused in made.metadata.get("refused", ()))
 
     async def reflect(self, workspace: str, **scope: Unpack[Scope]) -> Response:
         """Make higher memories: form and update insights, with a chat model.

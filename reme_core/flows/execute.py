@@ -77,20 +77,6 @@ class Flows:
             FlowError: There is no such flow; the nearest name is given.
             InputError: A field that the flow requires is missing, or one does not fit.
         """
-        flow, state = await self.run_by_name(name, request, tell=tell, episode_ids=episode_ids)
-        response = respond(flow, state)
-        await add_calls(self._deps.database, state.workspace_id, response.metadata.get("memory_list", []))
-        return response
-
-    async def run_by_name(
-        self,
-        name: str,
-        request: Mapping[str, Any],
-        *,
-        tell: Callable[[str], None] | None = None,
-        episode_ids: Sequence[str] = (),
-    ) -> tuple[Flow, State]:
-        """Run a flow, and give it with the state in which it ended; for arguments and errors see `execute`."""
         flow, deps = self.catalog.get(name), dataclasses.replace(self._deps, tell=tell)
         if request.get("config") is not None and "config" not in flow.input_schema:
             overrides = Overrides.of(request["config"], deps.settings)
@@ -101,7 +87,9 @@ class Flows:
         state = flow.start(request)
         if isinstance(state, SummaryState):
             state.episode_ids = list(episode_ids)
-        return flow, await run(flow, state, deps)
+        response = respond(flow, await run(flow, state, deps))
+        await add_calls(deps.database, state.workspace_id, response.metadata.get("memory_list", []))
+        return response
 
 
 async def run(flow: Flow, state: S, deps: Deps) -> S:
