@@ -20,7 +20,7 @@ from reme_core.episodes.file_rows import (
     recognise,
     unmapped_values,
 )
-from reme_core.episodes.merge import merge_mapping, merge_order, merge_value, split_missing
+from reme_core.episodes.merge import merge_mapping, merge_order, merge_value, removals
 from reme_core.episodes.rules import MAX_CARDS, MAX_GLOBAL_RULES, MAX_LOG, MAX_TASK_RULES
 from reme_core.errors import InputError
 from reme_core.store import rows
@@ -57,7 +57,7 @@ def edits_of(origin: Origin, mine: AgentMemory, stored: StoredMemory) -> Edits:
     fresh = _fresh_rows([e for e, one in zip(mine["episode_log"], known, strict=True) if one is None], stored)
     new_ids = iter(row["episode_id"] for row in fresh)
     ids = tuple(one if one is not None else next(new_ids) for one in known)
-    removed = split_missing(origin.episode_ids, ids, MAX_LOG)[0]
+    removed = removals(origin.episode_ids, ids, MAX_LOG)
     total = _total(origin, mine, stored, len(fresh), set(removed))
     for number, row in enumerate(fresh, total - len(fresh) + 1):
         row["number"] = number
@@ -65,7 +65,7 @@ def edits_of(origin: Origin, mine: AgentMemory, stored: StoredMemory) -> Edits:
         *_log_edits(origin, mine, stored, ids, removed),
         *_write("insert_episodes", fresh),
         *_score_edits(origin.state, mine, stored, fresh),
-        *([("unlink_scores", {"ids": removed})] if removed else []),
+        ("unlink_scores", {"ids": removed}),
         *_rule_edits(origin.state, mine, stored),
         *_finding_edits(origin.state, mine, stored),
         *_card_edits(origin.state, mine, stored),
@@ -109,7 +109,7 @@ def _total(origin: Origin, mine: AgentMemory, stored: StoredMemory, fresh: int, 
 
 
 def _log_edits(
-    origin: Origin, mine: AgentMemory, stored: StoredMemory, ids: Sequence[str], removed: Sequence[str]
+    origin: Origin, mine: AgentMemory, stored: StoredMemory, ids: Sequence[str], removed: list[str]
 ) -> list[Statement]:
     there = dict(zip(stored.episode_ids, stored.memory["episode_log"], strict=True))
     before = dict(zip(origin.episode_ids, origin.state["episode_log"], strict=True))
@@ -128,8 +128,7 @@ def _log_edits(
         merged = merge_value(f"an entry of the log, {before[episode_id]}", before[episode_id], entry, now)
         if merged is not None and merged != now:
             changed.append(episode_row(merged, 1) | {"episode_id": episode_id})
-    deleted: list[Statement] = [("delete_episodes", {"ids": list(removed)})] if removed else []
-    return deleted + _write("edit_episodes", changed)
+    return [("delete_episodes", {"ids": removed}), *_write("edit_episodes", changed)]
 
 
 def _score_edits(
@@ -170,25 +169,17 @@ def _common_start(one: Sequence[Any], other: Sequence[Any]) -> int:
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-@dataclass(frozen=True)
-class _ListEdit:
-    """How a list of texts changes: digests of those that go, and places for new and moved ones."""
-
-    gone: list[str]
-    placed: dict[str, int]
-
-
 def _edit_list(
     before: Sequence[str], mine: Sequence[str], stored: Sequence[str], places: Sequence[int], most: int
-) -> _ListEdit:
-    removed = set(split_missing(before, mine, most)[0]).intersection(stored)
+) -> tuple[list[str], dict[str, int]]:
+    """How a list of texts changes: digests of those that go, and places for new and moved ones."""
+    removed = set(removals(before, mine, most)).intersection(stored)
     left = [text for text in stored if text not in removed]
     after = merge_order(before, mine, stored, removed)
     # From the first that stands elsewhere, all get places behind those given so far.
     moved = after[_common_start(after, left) :]
     end = places[-1] if places else 0
-    placed = {text: place for place, text in enumerate(moved, end + 1)}
-    return _ListEdit([store.digest(text) for text in removed], placed)
+    return [store.digest(text) for text in removed], {text: place for place, text in enumerate(moved, end + 1)}
 
 
 def _rule_edits(before: AgentMemory, mine: AgentMemory, stored: StoredMemory) -> list[Statement]:
@@ -198,14 +189,14 @@ def _rule_edits(before: AgentMemory, mine: AgentMemory, stored: StoredMemory) ->
     for task in {task: None for side in sides for task in side}:
         was, own, there = (side.get(task, []) for side in sides)
         most = MAX_TASK_RULES if task else MAX_GLOBAL_RULES
-        edit = _edit_list(was, own, there, stored.places.get(("rule", task), []), most)
-        if edit.gone:
-            statements.append(("delete_rules", {"task": task, "hashes": edit.gone}))
+        gone, placed = _edit_list(was, own, there, stored.places.get(("rule", task), []), most)
+        if gone:
+            statements.append(("delete_rules", {"task": task, "hashes": gone}))
         known = set(there)
         numbers = {"first_episode": 0, "last_episode": 0, "author": "file"}
         written += [
             store.rule_row(task, rule, {**numbers, "place": place, "seen_count": 0 if rule in known else 1})
-            for rule, place in edit.placed.items()
+            for rule, place in placed.items()
         ]
     return statements + _write("upsert_rules", written)
 
@@ -214,13 +205,12 @@ def _finding_edits(before: AgentMemory, mine: AgentMemory, stored: StoredMemory)
     statements: list[Statement] = []
     for name, kind in (("mistakes", "mistake"), ("successes", "success")):
         was, own, there = (side[name] for side in (before, mine, stored.memory))
-        edit = _edit_list(was, own, there, stored.places.get((kind, ""), []), _UNBOUNDED)
-        if edit.gone:
-            statements.append(("delete_findings", {"kind": kind, "hashes": edit.gone}))
+        gone, placed = _edit_list(was, own, there, stored.places.get((kind, ""), []), _UNBOUNDED)
+        statements.append(("delete_findings", {"kind": kind, "hashes": gone}))
         known = set(there)
-        placed = {text: store.finding_row(kind, text, place) for text, place in edit.placed.items()}
-        statements += _write("place_findings", [row for text, row in placed.items() if text in known])
-        statements += _write("upsert_findings", [row for text, row in placed.items() if text not in known])
+        found = [store.finding_row(kind, text, place) for text, place in placed.items()]
+        statements += _write("place_findings", [row for row in found if row["finding"] in known])
+        statements += _write("upsert_findings", [row for row in found if row["finding"] not in known])
     return statements
 
 
@@ -241,9 +231,8 @@ def _card_edits(before: AgentMemory, mine: AgentMemory, stored: StoredMemory) ->
     cards = {one: kept.get(one) or there[one] for one in order}
     if order == listed and all(there[one] == card for one, card in cards.items()):
         return []
-    deleted: list[Statement] = [("delete_cards", {"hashes": removed})] if removed else []
     written = [card_to_row(card, place) for place, card in enumerate(cards.values(), 1)]
-    return [*deleted, ("unlist_cards", {}), *_write("upsert_cards", written)]
+    return [("delete_cards", {"hashes": removed}), ("unlist_cards", {}), *_write("upsert_cards", written)]
 
 
 def _merge_card(

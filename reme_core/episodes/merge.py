@@ -37,18 +37,17 @@ def merge_mapping(
     return {name: value for name, value in merged.items() if value is not _ABSENT}
 
 
-def split_missing(before: Sequence[str], mine: Sequence[str], most: int) -> tuple[list[str], list[str]]:
-    """What a list has lost since `before`: what its owner took out, and what fell out at the front of a full list.
+def removals(before: Sequence[str], mine: Sequence[str], most: int) -> list[str]:
+    """What its owner took out of a list since `before`, without what fell out at the front of a full list.
 
     The helper cuts its lists to the newest `most`, which takes nothing out of the workspace.
     """
     there, had = set(mine), list(dict.fromkeys(before))
     missing = [one for one in had if one not in there]
-    kept = len(had) - len(missing)
-    if not len(mine) >= most >= kept:
-        return missing, []
-    front = next((place for place, one in enumerate(had) if one in there), len(had))
-    return missing[front:], missing[:front]
+    if len(mine) >= most >= len(had) - len(missing):
+        front = next((place for place, one in enumerate(had) if one in there), len(had))
+        return missing[front:]
+    return missing
 
 
 def merge_order(before: Iterable[str], mine: Iterable[str], stored: Sequence[str], removed: Iterable[str]) -> list[str]:
