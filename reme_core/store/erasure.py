@@ -33,7 +33,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.index import postings, writer
 from reme_core.store.messages import add, rewrite
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
-from reme_core.store.wordings import Cut, as_values, remover_of
+from reme_core.store.wordings import Cut, as_values, remover_of, spellings
 from reme_core.types import SCOPES, Memory, Message, Scope
 
 # A subquery on no row is carried out once, where a function would be called for each row.
@@ -78,8 +78,10 @@ async def erase_as_told(
         wordings = plan.statements | plan.situations
         await plan.collect_messages(conn, workspace, wordings, erase)
         known = {"affected": list(plan.memories), "messages": list(plan.emptied | plan.cut), **_whose(erase)}
-        words = list(wordings | set(plan.emptied.values()))
-        plan.kept = {word for (word,) in await _rows(conn, "said_by_others", workspace, words=words, **known)}
+        words = wordings | set(plan.emptied.values())
+        found = await _rows(conn, "said_by_others", workspace, words=spellings(words), **known)
+        said = {word for (word,) in found}
+        plan.kept = {word for word in words if not said.isdisjoint(spellings([word]))}
         await _carry_out_everywhere(conn, workspace, plan, erase_waiting)
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from itertools import chain
 from typing import Any
+from unicodedata import normalize
 
 from reme_core.text.terms import terms
 
@@ -25,7 +26,7 @@ Cut = Callable[[str], str]
 
 def remover_of(wordings: Collection[str]) -> Cut:
     """What removes wordings from a text: distinctive ones wherever they stand, others where they are all of it."""
-    whole = {wording.lower() for wording in wordings}
+    whole = {form.lower() for form in spellings(wordings)}
     patterns = [re.compile(re.escape(form), re.IGNORECASE) for form in forms(wordings)]
 
     def remove(text: str) -> str:
@@ -62,16 +63,27 @@ def as_values(wordings: Collection[str]) -> dict[str, list[str]]:
     found = forms(wordings)
     bare = dict.fromkeys(form.replace("\\", "") for form in found)
     marks = [re.sub("([%_])", r"\\\1", mark) for mark in bare]
-    return {"whole": list(wordings), "forms": found, "marks": [f"%{mark}%" for mark in marks]}
+    return {"whole": spellings(wordings), "forms": found, "marks": [f"%{mark}%" for mark in marks]}
+
+
+def spellings(wordings: Iterable[str]) -> list[str]:
+    """Wordings as they are, and with each letter and its accents as one character (NFC) and as several (NFD).
+
+    >>> [len(text) for text in spellings(["é"])], spellings(["e"])
+    ([1, 2], ['e'])
+    """
+    return list(
+        dict.fromkeys(form for text in wordings for form in (text, normalize("NFC", text), normalize("NFD", text)))
+    )
 
 
 def forms(wordings: Collection[str]) -> list[str]:
     r"""All forms of the wordings that are distinctive, the longest first, since one may contain another.
 
-    >>> print(*forms(["Élise owns a château"]), sep="; ")
-    \\u00c9lise owns a ch\\u00e2teau; \u00c9lise owns a ch\u00e2teau; Élise owns a château
+    >>> print(*forms(["Ann's bakery sells Weißbrot"]), sep="; ")
+    Ann's bakery sells Wei\\u00dfbrot; Ann's bakery sells Wei\u00dfbrot; Ann's bakery sells Weißbrot
     """
-    found = chain.from_iterable(map(_forms, filter(is_distinctive, wordings)))
+    found = chain.from_iterable(map(_forms, spellings(filter(is_distinctive, wordings))))
     return sorted(dict.fromkeys(found), key=len, reverse=True)
 
 
