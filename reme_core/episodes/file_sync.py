@@ -24,7 +24,7 @@ _ALL: Final = 2**31 - 1  # as a limit: no limit
 async def as_memory(database: Database, workspace: str, *, bounded: bool = False) -> TracedMemory:
     """The memory of a workspace in the format of the helper's file; see `Episodes.as_memory`."""
     values = {"workspace": workspace, "limit": MAX_LOG if bounded else _ALL}
-    async with database.transaction(workspace) as conn:
+    async with database.snapshot(workspace) as conn:  # no episode that is recorded meanwhile is read in part
         stored = await _read(conn, values)
     memory = TracedMemory(stored.memory)
     if bounded:
@@ -63,7 +63,7 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
 
 
 async def _read(conn: AsyncConnection[Any], values: dict[str, Any]) -> StoredMemory:
-    """Read a workspace; no episode is recorded meanwhile."""
+    """Read a workspace in a `snapshot`, or while nobody else records episodes."""
 
     async def fetch(name: str) -> list[Any]:
         return await (await conn.execute(_SQL[name], values)).fetchall()

@@ -17,7 +17,6 @@ import anyio.to_thread
 import psycopg
 from psycopg import AsyncConnection
 from psycopg import errors as pg
-from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError
@@ -25,6 +24,8 @@ from reme_core.postgres.embedded.server import EmbeddedServer
 from reme_core.postgres.errors import mask_password, normalise_url, translating_errors
 from reme_core.postgres.pool import POOL_SECONDS, make_pool
 from reme_core.postgres.session import (
+    LOCKED,
+    SNAPSHOT,
     Connection,
     Params,
     Row,
@@ -35,6 +36,7 @@ from reme_core.postgres.session import (
     prepare,
     roll_back,
     run,
+    tidy,
 )
 from reme_core.postgres.shares import Shares
 from reme_core.settings import Settings
@@ -202,8 +204,15 @@ class Database:
         settings, share = self._write_settings(workspace_id, actor, reason), self._shares.of_write(workspace_id)
         async with (
             self._turn_to_lock(workspace_id),
-            self._transaction(settings, share, write_lock=True) as connection,
+            self._transaction(settings, share, LOCKED) as connection,
         ):
+            yield connection
+
+    @asynccontextmanager
+    async def snapshot(self, workspace_id: str) -> AsyncIterator[AsyncConnection[Row]]:
+        """A transaction whose statements read one workspace as it is at one moment; it writes and locks nothing."""
+        settings = self._each | self._of_read | {"reme.workspace": check_workspace(workspace_id)}
+        async with self._transaction(settings, self._shares.of_read(workspace_id), SNAPSHOT) as connection:
             yield connection
 
     @asynccontextmanager
@@ -314,7 +323,7 @@ class Database:
             finally:
                 connection.last_used = time.monotonic()
                 with anyio.CancelScope(shield=True):
-                    await _tidy(connection)
+                    await tidy(connection)
                     await pool.putconn(connection)
 
     @asynccontextmanager
@@ -334,13 +343,13 @@ class Database:
 
     @asynccontextmanager
     async def _transaction(
-        self, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], *, write_lock: bool = False
+        self, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], opening: str = "begin"
     ) -> AsyncIterator[AsyncConnection[Row]]:
         deadline = time.monotonic() + self.settings.limits.lock_seconds
         while True:
             async with AsyncExitStack() as stack:
                 try:
-                    connection = await self._begin(stack, settings, share, write_lock)
+                    connection = await self._begin(stack, settings, share, opening)
                 # The connection goes back to the pool before the next attempt: others may need no lock.
                 except pg.LockNotAvailable:
                     if time.monotonic() > deadline:
@@ -357,12 +366,12 @@ class Database:
                 return
 
     async def _begin(
-        self, stack: AsyncExitStack, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], write_lock: bool
+        self, stack: AsyncExitStack, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], opening: str
     ) -> Connection:
         """Begin a transaction; if the connection turns out to be dead, begin it on a new one."""
         connection = await stack.enter_async_context(self._connection(share))
         try:
-            await begin(connection, settings, write_lock=write_lock)
+            await begin(connection, settings, opening)
         except psycopg.OperationalError:
             if not connection.closed:
                 await roll_back(connection)
@@ -370,7 +379,7 @@ class Database:
             await stack.aclose()
             await self.pool.check()
             connection = await stack.enter_async_context(self._connection(share))
-            await begin(connection, settings, write_lock=write_lock)
+            await begin(connection, settings, opening)
         return connection
 
     async def _ping(self) -> None:
@@ -384,11 +393,3 @@ class Database:
                 self._away = str(error)
                 raise
             await connection.close()
-
-
-async def _tidy(connection: Connection) -> None:
-    """Close a connection, or end its transaction, if a task was cancelled where others could not go on with it."""
-    if connection.info.pipeline_status != PipelineStatus.OFF:  # cancelled within a pipeline, where it fails for others
-        await connection.close()
-    elif connection.info.transaction_status != TransactionStatus.IDLE:  # while it began; the pool would warn of it
-        await roll_back(connection)

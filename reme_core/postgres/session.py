@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from pgvector.psycopg.halfvec import register_halfvec_info
 from pgvector.psycopg.vector import register_vector_info
 from psycopg import AsyncClientCursor, AsyncConnection, AsyncRawCursor, OperationalError
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ExecStatus, Format, PipelineStatus, TransactionStatus
 from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
@@ -32,6 +32,9 @@ ROLE = "reme_service"
 
 WRITE_LOCK = "select pg_advisory_xact_lock(hashtextextended('reme.write ' || %s, 0))"
 """Takes the write lock of a workspace until the end of the transaction; see `Database.write_transaction`."""
+
+SNAPSHOT: Final = "begin isolation level repeatable read, read only"
+"""Begins a transaction that reads all at one moment, also on a standby; see `begin`."""
 
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\))?[sb]|%%")
 
@@ -165,19 +168,24 @@ async def roll_back(connection: AsyncConnection[Any]) -> None:
         await connection.rollback()
 
 
-async def begin(connection: Connection, settings: Mapping[str, str], *, write_lock: bool) -> None:
-    """Begin a transaction with these settings in one round trip; with `write_lock`, take the workspace's write lock.
+async def tidy(connection: Connection) -> None:
+    """Close a connection, or end its transaction, if a task was cancelled where others could not go on with it."""
+    if connection.info.pipeline_status != PipelineStatus.OFF:  # cancelled within a pipeline, where it fails for others
+        await connection.close()
+    elif connection.info.transaction_status != TransactionStatus.IDLE:  # while it began; the pool would warn of it
+        await roll_back(connection)
+
+
+async def begin(connection: Connection, settings: Mapping[str, str], opening: str) -> None:
+    """Begin a transaction with these settings in one round trip; `opening` is `begin`, `SNAPSHOT` or `LOCKED`.
 
     Raises:
-        LockNotAvailable: Somebody else did not release this lock within half a second.
+        LockNotAvailable: Somebody else did not release the workspace's write lock within half a second.
     """
-    statement, values = _set_local(tuple(settings), connection.has_nodes), list(settings.values())
-    if write_lock:
-        # For the write lock alone: `settings` sets the limit for all other locks after it.
-        limit = f"select set_config('lock_timeout', '{milliseconds(_TRY_LOCK_SECONDS)}', true)"
-        statement, values = f"{limit}; {WRITE_LOCK}; {statement}", [settings["reme.workspace"], *values]
+    workspace = [settings["reme.workspace"]] if opening == LOCKED else []
     # Postgres takes no parameters with several statements in one message, so the client puts the values into the text.
-    await AsyncClientCursor(connection).execute(f"begin; {statement}", values)
+    statements = f"{opening}; {_set_local(tuple(settings), connection.has_nodes)}"
+    await AsyncClientCursor(connection).execute(statements, [*workspace, *settings.values()])
 
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
@@ -224,6 +232,12 @@ def _number_placeholders(sql: str) -> tuple[bytes, list[str]]:
 def milliseconds(seconds: float) -> str:
     """A length of time as a setting of Postgres."""
     return f"{round(seconds * 1000)}ms"
+
+
+# The limit is for the write lock alone: the settings of a transaction have that for all other locks after it.
+_LIMIT = f"select set_config('lock_timeout', '{milliseconds(_TRY_LOCK_SECONDS)}', true)"
+LOCKED: Final = f"begin; {_LIMIT}; {WRITE_LOCK}"
+"""Begins a transaction that holds the workspace's write lock; see `begin`."""
 
 
 @cache

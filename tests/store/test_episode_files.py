@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.conninfo import make_conninfo
+from pydantic import SecretStr
 
 from reme_core import ReMe
 from reme_core.compat import agent_memory as compat
@@ -220,6 +222,13 @@ async def test_a_memory_that_is_read_beside_a_writer_is_of_one_moment(reme: Engi
         seen.append((memory["total_episodes"], len(memory["score_history"].get("t", [])), len(memory["episode_log"])))
     await writing
     assert len(seen) > 3 and all(len(set(counts)) == 1 for counts in seen)
+
+
+async def test_a_standby_gives_a_memory(reme: Engine, settings: Settings, database_url: str) -> None:
+    await reme.episodes.record("w", Episode(task_id="t", score=0.9, summary="done"))
+    url = make_conninfo(database_url, options="-c default_transaction_read_only=on")
+    async with Engine(settings.model_copy(update={"database_url": SecretStr(url)})) as standby:
+        assert await standby.episodes.as_memory("w") == await reme.episodes.as_memory("w")
 
 
 async def test_an_empty_workspace_takes_a_memory_that_came_from_elsewhere(reme: Engine) -> None:

@@ -208,8 +208,7 @@ where workspace_id = %(workspace)s
 order by number
 
 -- name: progress
--- Who records episodes waits until all of them are read: else what is read first would not know of those that are read last.
-select episodes, consolidated_after, file from reme.episode_progress where workspace_id = %(workspace)s for share
+select episodes, consolidated_after, file from reme.episode_progress where workspace_id = %(workspace)s
 
 -- name: keep_file
 update reme.episode_progress set episodes = %(episodes)s, consolidated_after = %(consolidated_after)s, file = %(file)s
