@@ -121,7 +121,7 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     # What others say beside a wish of the author stands alone, since every conversation is shown the wish.
     wished = [part.text for part in rest if part.kind == Kind.INSTRUCTION]
     others = [part for part in rest if wished and part.text not in wished]
-    cited = [part for part in others if in_own_name(part.text) != part.text.replace("’", "'")]
+    cited = [part for part in others if in_own_name(part.text) != part.text]
     if not forgetting and not cited:
         return [_together(rest, asked, message.content.strip())] if rest else []
     groups = [part for part in rest if part not in cited], cited

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from reme_core.errors import ConfigurationError
-from reme_core.text.chinese import simplify
 from reme_core.text.regex import regex
+from reme_core.text.signs import simplify
 from reme_core.types import Message
 
 Array = npt.NDArray[np.float64]
@@ -105,7 +105,7 @@ def traits_of(messages: Sequence[Message], before: Sequence[Message | None]) -> 
     for message, asked in zip(messages, before, strict=True):
         starts.append(len(rows))
         text = _FULL_STOP.sub("", message.content)[:_READ].strip()
-        rows += _traits(simplify(text.replace("’", "'")), simplify(_question_in(asked)))
+        rows += _traits(simplify(text), simplify(_question_in(asked)))
     return Traits(np.array([list(row.values()) for row in rows], dtype=np.float64), np.array(starts, dtype=np.intp))
 
 

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 from reme_core.text.forgetting import POLITE, ends_in_memory, erases, parts_by_wish, topic_to_forget
 from reme_core.text.regex import regex
+from reme_core.text.signs import simplify
 from reme_core.text.voice import own_sentences
 from reme_core.text.wish_times import validity_of_wish
 from reme_core.text.wishes import is_standing_wish
@@ -44,15 +45,16 @@ def command_of(sentence: str) -> Command | None:
     >>> command_of("don't forget to write") is None, command_of("I forgot my keys") is None
     (True, True)
     """
-    text = " ".join(sentence.replace("’", "'").split())
+    text = " ".join(sentence.split())
     if topic := topic_to_forget(text):
         if not erases(text.replace(topic, " ")):
             return Command("forget", topic)
         # What is erased does not come back, and behind a comma may stand what has nothing to do with it; but not in
         # "delete my salary, address and phone from your memory".
         return Command("erase", topic if ends_in_memory(text, topic) else topic.partition(",")[0].strip())
-    if _REMEMBER.search(text):
-        return Command("instruct" if _BEHAVIOUR.search(text) or is_standing_wish(text) else "remember")
+    plain = simplify(text)
+    if _REMEMBER.search(plain):
+        return Command("instruct" if _BEHAVIOUR.search(plain) or is_standing_wish(text) else "remember")
     return Command("instruct") if is_standing_wish(text) else None
 
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from reme_core.text.forgetting import topic_to_forget
 from reme_core.text.regex import any_of, regex
+from reme_core.text.signs import simplify
 from reme_core.types import Message
 
 # Characters beyond which a message is taken for pasted text; people say things about themselves in fewer words.
@@ -33,7 +34,7 @@ def unreal(messages: Sequence[Message]) -> dict[str, str]:
         if message.role != "user":
             continue
         # A longer message is taken for pasted text, so the patterns need not read all of it.
-        text, session = _plain(message.content[: _LONGEST_SAID + 1]), message.session_id
+        text, session = simplify(message.content[: _LONGEST_SAID + 1]), message.session_id
         if session in playing and _PLAY_ENDS.search(text):
             playing.discard(session)
         elif _PLAY_BEGINS.search(text):
@@ -78,7 +79,7 @@ def asks(sentence: str) -> bool:
     >>> asks("what do lentils need?"), asks("I'm vegetarian, so what could I cook?"), asks("你住哪儿呢")
     (True, False, True)
     """
-    plain = _plain(sentence)
+    plain = simplify(sentence)
     return bool(_ASKS.search(plain)) and not _STATES_BEFORE.search(plain)
 
 
@@ -91,16 +92,12 @@ def _reason(text: str) -> str:
     if not said:
         return "text"
     # "could you forget my birthday?" tells nothing, but has to be carried out
-    return "question" if all(asks(sentence) and not topic_to_forget(_plain(sentence)) for sentence in said) else ""
+    return "question" if all(asks(sentence) and not topic_to_forget(sentence) for sentence in said) else ""
 
 
 def _without_quotes(text: str) -> str:
     """The text without what somebody else says in it in the first person."""
     return _QUOTED.sub(lambda match: " " if _FIRST_PERSON.search(match[0]) else match[0], text)
-
-
-def _plain(text: str) -> str:
-    return text.replace("’", "'").replace("‘", "'")
 
 
 _CODE: Final = regex(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
@@ -110,7 +107,7 @@ _EMBEDDED: Final = (">", "|", "#", "//", "/*", "<!--")
 _ENDS: Final = regex(r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n")
 _AFTER_FIRST: Final = regex(r"^[^.!。！\n]*[.!。！\n]?")
 _QUOTED: Final = regex(
-    r"\"[^\"]+\"|“[^“”]+”|「[^「」]+」|『[^『』]+』|«[^«»]+»|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w)){1,400}'(?!\w)"
+    r"\"[^\"]+\"|“[^“”]+”|「[^「」]+」|『[^『』]+』|«[^«»]+»|(?<!\w)['‘](?:[^'‘’\n]|(?<=\w)['’](?=\w)){1,400}['’](?!\w)"
 )
 # Lines of mails and logs, speakers of a chat, and blocks between marks.
 _PASTED: Final = regex(

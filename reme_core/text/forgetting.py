@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from reme_core.text.chinese import simplify
 from reme_core.text.regex import regex
+from reme_core.text.signs import simplify
 from reme_core.text.terms import terms
 
 # "Hey assistant:" and 你好，助手： call the assistant. Without a greeting it is a line of a dialogue: "Therapist: forget …".
@@ -53,7 +53,7 @@ def parts_by_wish(sentence: str) -> list[str]:
 
 def _wish_in(sentence: str) -> tuple[int, int, str] | None:
     """Where a wish to forget begins and ends, and its topic."""
-    text = simplify(sentence[:_READ]).replace("’", "'")
+    text = simplify(sentence[:_READ])
     for pattern in _WISHES:
         if match := pattern.search(text):
             if _CITED.search(text, 0, match.start()):
@@ -101,7 +101,7 @@ def names_topic(topic: str, text: str) -> bool:
     >>> names_topic("小指发麻", "右手小指老是麻"), names_topic("老孙借钱", "老孙来过")
     (True, False)
     """
-    there = _words(text)
+    text, there = simplify(text), _words(text)
     plain = _LAST_ZH.sub(r"\1、", _BESIDES.sub(" ", simplify(topic)))
     things = {thing for thing in _LIST.split(plain) if len(thing.split()) <= _LISTED}
     if _SEVERAL_THINGS.fullmatch(plain.strip()):

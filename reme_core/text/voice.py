@@ -12,6 +12,7 @@ from typing import Final
 
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.regex import any_of, regex, words
+from reme_core.text.signs import simplify
 
 
 def in_own_name(text: str) -> str:
@@ -28,15 +29,17 @@ def in_own_name(text: str) -> str:
 def own_sentences(text: str) -> list[str]:
     """The same, sentence by sentence."""
     own: list[str] = []
-    if _PLAYED.search(text) or _shows_a_text(text):
+    plain = simplify(text)
+    if _PLAYED.search(plain) or _shows_a_text(plain):
         return own
-    for sentence in sentences(own_words(text.replace("’", "'"), mark=_QUOTATION)):
-        if _SAID_BEFORE.search(sentence) or _TAKEN_BACK.search(sentence):
+    for sentence in sentences(own_words(text, mark=_QUOTATION)):
+        plain = simplify(sentence)
+        if _SAID_BEFORE.search(plain) or _TAKEN_BACK.search(plain):
             own.clear()  # "That's what my sister wants.", "Just kidding."
-        if _FOLLOWS.search(sentence) or _introduces(sentence):
+        if _FOLLOWS.search(plain) or _introduces(plain):
             break  # "Ravi asked me to pass this on."
         own.append(_own_part(sentence.replace(_QUOTATION, " ")))
-        if _WRITTEN.search(sentence) and _QUOTATION not in sentence:
+        if _WRITTEN.search(plain) and _QUOTATION not in sentence:
             break  # "I wrote a story today": what follows may be it
     return [part for part in own if part]
 
@@ -52,7 +55,7 @@ def told_of_oneself(text: str, asked: str) -> list[str]:
     if brings_in_others(text):
         return []
     is_asked = bool(_YOU.search(asked))
-    return [sentence for sentence in own_sentences(text) if is_asked or ONESELF.search(sentence)]
+    return [sentence for sentence in own_sentences(text) if is_asked or _ONESELF.search(simplify(sentence))]
 
 
 def _shows_a_text(text: str) -> bool:
@@ -83,18 +86,20 @@ def brings_in_others(text: str) -> bool:
     >>> brings_in_others("My mum lives in Hull"), brings_in_others("Is this CV fine? I am a nurse")
     (False, True)
     """
-    if _WRITTEN.search(text) or own_words(text) != text:
+    plain = simplify(text)
+    if _WRITTEN.search(plain) or own_words(text) != text:
         return True
     signs = (_ANOTHERS, _SAID_BEFORE, _FOLLOWS)
-    return any(sign.search(sentence) for sentence in sentences(text.replace("’", "'")) for sign in signs)
+    return any(sign.search(sentence) for sentence in sentences(plain) for sign in signs)
 
 
 def _own_part(sentence: str) -> str:
     """What stands before another comes in; nothing of what is shown, hearsay, said for others, or asked."""
-    if _ANOTHERS.search(sentence) or (asks(sentence) and not _REQUESTS.search(sentence)):
+    plain = simplify(sentence)
+    if _ANOTHERS.search(plain) or (asks(plain) and not _REQUESTS.search(plain)):
         return ""
-    other = _OF_OTHERS.search(sentence)
-    if other is None or ONESELF.search(sentence[: other.start()] + " " + sentence[other.end() :]):
+    other = _OF_OTHERS.search(plain)
+    if other is None or _ONESELF.search(plain[: other.start()] + " " + plain[other.end() :]):
         return sentence
     return _LAST_CLAUSE.sub("", sentence[: other.start()].strip())  # without the clause in which the other comes in
 
@@ -147,7 +152,7 @@ _ABOUT_SOMEBODY: Final = rf"(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]
 _TO_TELL_YOU: Final = r"(?: to (?:tell|let|ask|remind) you\b)?"
 
 _YOU: Final = any_of(r"\b(?:you|your|yours|u|ur)\b", r"[你您]")
-ONESELF: Final = any_of(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
+_ONESELF: Final = any_of(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
 """Words for the author."""
 _WRITTEN: Final = any_of(
     rf"\b{_TEXTS}\b(?<!\bterms)(?<!\bgroup)|\b(?:cv|curriculum|r[ée]sum[ée]s?|applications?|essays?|diar(?:y|ies)|blogs?|speech(?:es)?|biograph(?:y|ies)|testimonials?|personas?|file ?names?|"

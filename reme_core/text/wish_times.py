@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from reme_core.given import zone_of
-from reme_core.text.chinese import simplify
 from reme_core.text.regex import any_of, regex
+from reme_core.text.signs import simplify
 from reme_core.text.timex import find_times, times_of, validity
 from reme_core.text.timex.calendar import day, range_of
 from reme_core.text.timex.mention import search_before

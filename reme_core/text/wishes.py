@@ -11,15 +11,15 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from reme_core.text.chinese import simplify
 from reme_core.text.forgetting import POLITE
 from reme_core.text.regex import regex
+from reme_core.text.signs import simplify
 from reme_core.text.wish_times import is_for_once, lasting_forms
 from reme_core.text.wishes_ended import takes_back
 
 
 def is_standing_wish(sentence: str) -> bool:
-    """Whether a sentence tells the assistant how to behave from now on; apostrophes have to be straight.
+    """Whether a sentence tells the assistant how to behave from now on.
 
     >>> is_standing_wish("if I write in German, please reply in German"), is_standing_wish("please reply in German")
     (True, False)

@@ -12,6 +12,7 @@ from typing import Final
 
 from reme_core.text.forgetting import names_topic
 from reme_core.text.regex import any_of, regex
+from reme_core.text.signs import simplify
 
 
 def allows_again(sentence: str) -> str:
@@ -43,6 +44,7 @@ def ends(said: str, wish: str) -> bool:
     >>> ends("ok you can answer in English again", "answer in French from now on"), ends("算了，还是用中文吧", "以后用英文回答")
     (True, True)
     """
+    said, wish = simplify(said), simplify(wish)
     if allowed := allows_again(said):
         return bool(_FORBIDS.search(wish)) and names_topic(allowed, wish)
     pairs = (_OTHER_NAME, _NAME), (_OTHER_LANGUAGE, _LANGUAGE)

@@ -14,8 +14,8 @@ from typing import Final, Literal, NamedTuple
 
 from reme_core.errors import InputError
 from reme_core.given import moment_of
-from reme_core.text.chinese import simplify
 from reme_core.text.regex import regex
+from reme_core.text.signs import simplify
 from reme_core.text.timex import chinese
 from reme_core.text.timex.find import find_times
 from reme_core.types import TimeRange

@@ -105,7 +105,6 @@ _ANCHORED: Final = regex(
 
 def find(text: str, now: datetime) -> list[Expression]:
     """Find the English time expressions of a text, in order; they do not overlap."""
-    text = text.replace("’", "'")  # of the same length, so positions stay right
     atoms = drop_overlaps(list(rules.find(text, now)))
     atoms = [_narrow_to_clock(text, _narrow_to_third(text, _confirm_weak(text, atom))) for atom in atoms]
     atoms = _join_ranges(text, _merge_weekdays(text, atoms))

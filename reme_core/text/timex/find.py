@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from reme_core.given import moment_of, zone_of
-from reme_core.text.chinese import simplify
+from reme_core.text.signs import simplify
 from reme_core.text.terms import language_of
 from reme_core.text.timex import chinese_joins, english_joins, others
 from reme_core.text.timex.calendar import range_of

@@ -118,7 +118,7 @@ SCREEN_DIGITS: Final = regex(r"\d{4}-\d|\d[./]\d\d?[./]\d")
 def find(text: str, now: datetime, language: str) -> list[Expression]:
     """Find the time expressions of a text in one of `LANGUAGES`."""
     found = []
-    for match in _PATTERNS[language].finditer(text.replace("’", "'")):
+    for match in _PATTERNS[language].finditer(text):
         # dateparser knows number words in some of the languages only, so digits take their place.
         values = dict(pair.split("=") for pair in _WORDS[language].numbers.split())
         plain = " ".join(values.get(word.lower(), word) for word in match[0].split()) if match["ago"] else match[0]

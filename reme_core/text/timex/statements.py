@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Final
 
 from reme_core.given import zone_of
-from reme_core.text.chinese import simplify
 from reme_core.text.regex import regex
+from reme_core.text.signs import simplify
 from reme_core.text.timex.calendar import day, midnight, range_of
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times

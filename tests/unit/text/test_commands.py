@@ -14,6 +14,8 @@ from reme_core.text.wish_times import validity_of_wish
     ("said", "action", "topic"),
     [
         ("also forget everything ive told you about jordan will you", "forget", "jordan will you"),
+        ("記住我對花生過敏", "remember", ""),
+        ("麻煩記一下，我媽生日三月三", "remember", ""),
         ("could you forget what i said about my ex", "forget", "my ex"),
         ("please delete what I said about the move to Berlin", "erase", "the move to Berlin"),
         (

@@ -58,6 +58,11 @@ def test_a_joke_that_is_owned_up_to_takes_back_what_was_said_before() -> None:
     assert reasons("我住在皇宫。", "开玩笑的，哈哈") == ["joke", "joke"]
 
 
+def test_a_joke_and_a_play_are_known_in_traditional_characters() -> None:
+    assert reasons("我養了一隻龍", "開玩笑的") == ["joke", "joke"]
+    assert reasons("我們來角色扮演，你當國王", "我是公主") == ["role play"] * 2
+
+
 def test_who_owns_up_to_a_joke_takes_back_their_own_words() -> None:
     said = (("Ann", "I live in a castle in Wales."), ("Bob", "I live in Hull."), ("Ann", "Just kidding!"))
     messages = [Message(content=content, author=author, message_id=author + content) for author, content in said]

@@ -74,6 +74,8 @@ def test_what_people_say_for_themselves_is_theirs(said: str) -> None:
         "I nearly asked you to drop all greetings.",
         "My coach got me to tell you that you should count in laps.",
         "门口贴着进门请先报姓名。",
+        "門口貼著進門請先報姓名。",
+        "老闆規定：以後都用法語。",
         "我同事天天跟我说以后叫他大侠。",
         "比如有人说以后只准用文言文。",
         "要是我哪天当了船长，就让你天天喊我船长。",
