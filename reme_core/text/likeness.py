@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from reme_core.text.fiction import sentences
 from reme_core.text.terms import terms
+from reme_core.text.timex.statements import tells_year
 
 
 def says_the_same(one: str, other: str) -> bool:
@@ -24,10 +25,10 @@ def says_the_same(one: str, other: str) -> bool:
 def words_of(text: str) -> str:
     """The words of a text without case, width, punctuation, smileys and further spaces.
 
-    Symbols are kept, and so are the marks of letters: C is not C++, nor an egg a nut, nor หมู (pork) หมี่ (noodles).
+    Symbols are kept, and so are the marks of letters: C is not C++, nor A- (a grade) A, nor หมู (pork) หมี่ (noodles).
 
-    >>> words_of("Yes — at Ｒex’s, 5.30!"), words_of("I write C++ 😊")
-    ('yes at rex s 5 30', 'i write c++')
+    >>> words_of("Yes — at Ｒex’s, 5.30!"), words_of("I write C++ 😊"), words_of("my e-mail; blood: A-.")
+    ('yes at rex s 5 30', 'i write c++', 'my e mail blood a-')
     """
     return _BETWEEN_WORDS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
@@ -35,16 +36,18 @@ def words_of(text: str) -> str:
 def same_days(times: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the times that the same words name, said twice, are the same.
 
-    "I ran ten miles yesterday" tells of two days; "my birthday is on 3 March" of one, whatever the year. A time has its
-    words (`text`) and its `start` in ISO 8601, or None.
+    "I ran ten miles yesterday" tells of two days; "my birthday is on 3 March" of one, whatever the year; "this summer"
+    of one of its year. A time has its words (`text`) and its `start` in ISO 8601, or None.
 
     >>> same_days([{"text": "3 March", "start": "2024-03-03"}], [{"text": "3 March", "start": "2025-03-03"}])
     True
+    >>> same_days([{"text": "this May", "start": "2024-05-01"}], [{"text": "this May", "start": "2025-05-01"}])
+    False
     """
 
     def day(time: Mapping[str, Any]) -> str | None:
         start: str | None = time["start"]
-        return start[5:] if start and "year" not in time["text"] and "年" not in time["text"] else start
+        return start[5:] if start and not tells_year(time["text"]) else start
 
     return list(map(day, times)) == list(map(day, others))
 
@@ -75,10 +78,12 @@ def part_told(text: str, statement: str) -> str:
 _TOLD: Final = 1 / 3
 """The share of a text's words from which on a statement tells what the text does."""
 # Spaces, and the punctuation of ASCII, Latin, Arabic, Hindi, of all (General Punctuation) and of Chinese; then smileys.
-_BETWEEN_WORDS: Final = re.compile(
+_SEPARATOR: Final = (
     r"[\s!\"&'()*,./:;?@\[\\\]^_`{|}~\x00-\x1f¡§«\xad¶·»¿،؛؟۔।॥\u2000-\u206f\u2e00-\u2e7f\u3000-\u303f\ufe00-\ufe0f"
-    "\U0001f600-\U0001f64f\U0001f910-\U0001f92f\U0001f970-\U0001f97a\U0001f3fb-\U0001f3ff-]+"
+    "\U0001f600-\U0001f64f\U0001f910-\U0001f92f\U0001f970-\U0001f97a\U0001f3fb-\U0001f3ff]"
 )
+# The minus behind a single letter, or behind AB, belongs to it.
+_BETWEEN_WORDS: Final = re.compile(rf"(?:{_SEPARATOR}|-(?=\w)|(?<!\b\w)(?<!\bab)-)+")
 _FILLERS: Final = re.compile(
     r"\b(?:hi|hello|hey|again|and|also|oh|ok|okay|so|just|really|well|btw|by the way|lol|haha+|yeah|yes|yep)\b"
     r"|[哈啊呀啦嗯哦吧嘛]"

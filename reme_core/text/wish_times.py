@@ -29,7 +29,7 @@ def lasting_forms(sentence: str) -> Iterator[str]:
     >>> list(lasting_forms("From Monday on please reply in French")), list(lasting_forms("book a table today"))
     (['from now on, reply in French', '从现在起reply in French'], [])
     """
-    for bound in _bounds(sentence):
+    for bound in _bounds(_MIDNIGHT.sub(r"\1 today", sentence)):
         yield f"from now on, {bound.wish}"
         yield f"从现在起{bound.wish}"
 
@@ -46,7 +46,7 @@ def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
     >>> str(validity_of_wish("answer in French today", said, "UTC").end)
     '2024-03-07 00:00:00+00:00'
     """
-    text = simplify(text)
+    text = _MIDNIGHT.sub(r"\1 today", simplify(text))
     held = validity(text, sent_at, timezone, of_wish=True)
     bounds = {bound.time: bound for bound in _bounds(text)}
     if held.start or held.end or len(bounds) != 1 or _FOR_GOOD.search(text):
@@ -99,6 +99,8 @@ def _bounds(text: str) -> Iterator[_Bound]:
 _ANY_MOMENT: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _LONGEST: Final = 200
 _CLAUSE_ENDS: Final = regex(r"[.!?;,:，。！？；：\n]\s*")
+# Elsewhere "I work until midnight" tells of a habit.
+_MIDNIGHT: Final = regex(r"\b(until|till) midnight\b", re.IGNORECASE)
 # "By Friday" and 周五之前 say when something is to be done, but until when something is not to be done.
 _BY: Final = regex(r"(?:by|before|since)\b|.*(?:前|以来)$", re.IGNORECASE)
 _NOT: Final = regex(r"(?:别|不要|don't|dont|do not|never|no|stop|avoid|skip)", re.IGNORECASE)

@@ -123,7 +123,7 @@ def _o_clock(part: str | None, hour: str) -> int:
 
 
 @rules(
-    rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后)(?:[天日](?!气|才|真|线)|(?=[晚夜早晨])){_TIME}"
+    rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后)(?:[天日](?!气|才|真|线)|儿个?|(?=[晚夜早晨凌])){_TIME}"
 )
 def _near_day(match: re.Match[str], now: datetime) -> Expression | None:
     # The character alone is part of another word; a day needs 天, 日 or a part of the day behind it.

@@ -303,6 +303,16 @@ def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, cal.unit_from(now, amount, unit))
 
 
+# "I'm off for two weeks from Monday" tells how long something lasts.
+@rules(rf"(?<!\bfor ){NUMBER}\s+(?P<unit>day|week|fortnight|month)s?\s+from\s+(?:{WEEKDAY}|{'|'.join(TOMORROW)})")
+def _units_from_day(match: re.Match[str], now: datetime) -> Expression:
+    amount, unit = amount_of(match)
+    name = match["weekday"]
+    begins = cal.weekday(now, WEEKDAYS.index(name.lower()), "next").start if name else now + timedelta(days=1)
+    assert begins is not None
+    return expression(match, cal.day(cal.add(begins, amount, unit)))
+
+
 @rules(
     rf"(?:{SIDE}\s+)?{SEASON}{_OF_YEAR}"
     r"(?!\s+(?:break|onions?|rolls?|water|back|asleep|apart|behind|for|off|down|in love|into)\b)"

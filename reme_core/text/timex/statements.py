@@ -173,6 +173,11 @@ def tells_of_past(text: str) -> bool:
     return bool(_PAST.search(text)) and not _AHEAD.search(text)
 
 
+def tells_year(words: str) -> bool:
+    """Whether the words for a time tell its year, by a number or as "this summer" does."""
+    return bool(_OF_ONE_YEAR.search(words) or _DIRECTED.search(words))
+
+
 def _next_year(moment: datetime) -> datetime:
     # 29 February becomes the 28th.
     last = calendar.monthrange(moment.year + 1, moment.month)[1]
@@ -233,6 +238,7 @@ _DIRECTED: Final = regex(
     r"|[上下昨明今本这那去]|(?<!最)(?<![号日底末一二三四五六][之以])(?<![号底末一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
+_OF_ONE_YEAR: Final = regex(r"year|年")
 _OPENS: Final = regex(r"\b(?:after|from|starting|as of)\b|[之以]?后$|从|起|开始", re.IGNORECASE)
 _LATELY: Final = timedelta(days=183)
 """Of a day of the year, the last one is nearer than the next one for so long."""

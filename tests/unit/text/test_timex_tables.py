@@ -11,6 +11,9 @@ NOW = datetime(2026, 11, 18, 15, 30)
 ENGLISH = [
     ("What did I do last spring?", "last spring", "2026-03-01..2026-06-01", "season"),
     ("the weekend before last", "the weekend before last", "2026-11-07..2026-11-09", "day"),
+    ("see you a week from Friday", "a week from Friday", "2026-11-27..2026-11-28", "day"),
+    ("two weeks from tomorrow", "two weeks from tomorrow", "2026-12-03..2026-12-04", "day"),
+    ("off for two weeks from Monday", "Monday", "2026-11-16..2026-11-17", "day"),
     ("in early May 2023", "early May 2023", "2023-05-01..2023-05-11", "week"),
     ("two weeks ago", "two weeks ago", "2026-11-02..2026-11-09", "week"),
     ("between March and May", "between March and May", "2026-03-01..2026-06-01", "month"),
@@ -175,6 +178,8 @@ CHINESE = [
     ("去年国庆", "去年国庆", "2025-10-01..2025-10-08", "day"),
     ("大前天", "大前天", "2026-11-15..2026-11-16", "day"),
     ("今天", "今天", "2026-11-18..2026-11-19", "day"),
+    ("昨儿下午", "昨儿下午", "2026-11-17T12:00..2026-11-17T18:00", "hour"),
+    ("昨凌晨", "昨凌晨", "2026-11-17..2026-11-17T06:00", "hour"),
     ("昨天晚上", "昨天晚上", "2026-11-17T18:00..2026-11-18", "hour"),
     ("昨晚八点", "昨晚八点", "2026-11-17T20:00..2026-11-17T21:00", "hour"),
     ("明天下午三点", "明天下午三点", "2026-11-19T15:00..2026-11-19T16:00", "hour"),
