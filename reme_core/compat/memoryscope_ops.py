@@ -37,7 +37,7 @@ class OperationState(SummaryState):
     include_expired: bool = False
 
 
-@op(uses={"session_id", *SCOPES}, writes={"report"})
+@op(uses={"session_id", *SCOPES}, writes={"report"}, only_reads=True)
 async def read_waiting(state: OperationState, deps: Deps, *, limit: int = 500) -> None:
     """Give the messages that were recorded and that no memory was made of yet, oldest first."""
     found = await unsummarised_messages(
@@ -46,7 +46,7 @@ async def read_waiting(state: OperationState, deps: Deps, *, limit: int = 500) -
     state.report["messages"] = [message.model_dump(mode="json") for message in found]
 
 
-@op(uses={"limit", "include_expired", "user_name"}, writes={"memories"})
+@op(uses={"limit", "include_expired", "user_name"}, writes={"memories"}, only_reads=True)
 async def list_personal(state: OperationState, deps: Deps) -> None:
     """List what is known about people, newest first; with `include_expired`, what was closed as well."""
     filters = Filters(kinds=_PERSONAL, subject=state.user_name or None, **state.scope)

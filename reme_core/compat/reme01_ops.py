@@ -20,7 +20,7 @@ _OTHER_KINDS = 0.1
 _KINDS = {"obs_customized": str(Kind.CUSTOM)}  # by its name in ReMe 0.1
 
 
-@op(reads={"query", "messages"}, uses={"now"}, writes={"search_query", "now"})
+@op(reads={"query", "messages"}, uses={"now"}, writes={"search_query", "now"}, only_reads=True)
 async def set_query(state: RetrievalState, deps: Deps, *, timestamp: int | None = None) -> None:
     """Take the caller's query, and with a `timestamp` (seconds since 1970) the time at which it is asked.
 
@@ -36,6 +36,7 @@ async def set_query(state: RetrievalState, deps: Deps, *, timestamp: int | None 
     reads={"hits", "search_query", "token_budget"},
     uses={"time_ranges", "user_name", "as_of", "held_at", "now", "timezone"},
     writes={"hits", "answer"},
+    only_reads=True,
 )
 async def fuse_rerank(
     state: RetrievalState,
@@ -88,12 +89,12 @@ async def update_vector_store(state: SummaryState, deps: Deps) -> None:
         await store(state, deps)
 
 
-@op()
+@op(only_reads=True)
 async def skip(state: State, deps: Deps) -> None:
     """Take the place of an op whose work another op does here; the log says which when the flow is built."""
 
 
-@op(reads={"query"}, writes={"answer"})
+@op(reads={"query"}, writes={"answer"}, only_reads=True)
 async def use_mock_search(state: RetrievalState, deps: Deps) -> None:
     """Refuse: ReMe 0.1 tried its tool memory out on search results that a model made up, and nothing here does.
 

@@ -90,6 +90,11 @@ class Flow:
         """Whether it deletes what a request names."""
         return any(step.op.deletes for step in leaves(self.plan))
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether it leaves all that is remembered as it is; not of a flow with ops that do not say so."""
+        return all(step.op.only_reads for step in leaves(self.plan))
+
     def _refuse_mistyped(self, request: Mapping[str, Any]) -> None:
         # A `userid` would say nothing: the memories of everybody would be found. Of a flow that deletes, any unknown
         # field is refused, which may have been meant to say what to delete; to others, a field may be an op's own.

@@ -102,6 +102,7 @@ class Op:
     parameters: Mapping[str, Parameter]
     aliases: tuple[str, ...] = ()
     deletes: bool = False
+    only_reads: bool = False
 
     def works_on(self, state: type[State]) -> bool:
         """Whether a state of this class is one that it takes."""
@@ -125,6 +126,7 @@ def op(
     name: str | None = None,
     aliases: Iterable[str] = (),
     deletes: bool = False,
+    only_reads: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a coroutine function as an op; the function itself stays as it is.
 
@@ -136,6 +138,7 @@ def op(
         aliases: Other names.
         deletes: Whether it deletes what the request names. A flow with such an op refuses fields that it does not
             know.
+        only_reads: Whether it leaves all that is remembered as it is; the log of recalls does not count.
 
     Raises:
         FlowError: The function is no op, a field is unknown, or the name is taken.
@@ -144,7 +147,8 @@ def op(
     def register(function: Function) -> Function:
         own = name or function.__name__
         fields = {"reads": frozenset(reads), "uses": frozenset(uses), "writes": frozenset(writes)}
-        made = _make_op(function, own, (*aliases, *reme01.old_names(own)), fields, deletes=deletes)
+        titles = (*aliases, *reme01.old_names(own))
+        made = _make_op(function, own, titles, fields, deletes=deletes, only_reads=only_reads)
         for title in (own, *made.aliases):
             holder = _ops.get(_aliases.get(title, title))
             # A module that is imported anew may register its own op again; another one may not.
@@ -189,6 +193,7 @@ def _make_op(
     fields: dict[str, frozenset[str]],
     *,
     deletes: bool,
+    only_reads: bool,
 ) -> Op:
     where = f"the op '{name}' ({_origin(function)})"
     if not inspect.iscoroutinefunction(function):
@@ -207,7 +212,9 @@ def _make_op(
         if unknown and not field.startswith("extra."):
             raise FlowError(f"{where} names a field that {unknown[0]} lacks; call one of your own 'extra.{field}'")
     parameters = {p.name: Parameter(p.name, hints.get(p.name, Any), p.default) for p in settings}
-    return Op(name, function, states, **fields, parameters=parameters, aliases=aliases, deletes=deletes)
+    return Op(
+        name, function, states, **fields, parameters=parameters, aliases=aliases, deletes=deletes, only_reads=only_reads
+    )
 
 
 def _states(annotation: Any) -> tuple[type[State], ...]:

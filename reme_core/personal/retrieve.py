@@ -32,6 +32,7 @@ _OVER: Final = 0.5
     reads={"search_query", "top_k"},
     uses={"time_ranges", "user_name", "as_of", "held_at", "now", "timezone", "min_relevance"},
     writes={"hits", "retrieval_id", "recalls"},
+    only_reads=True,
 )
 async def recall_personal(
     state: RetrievalState,
@@ -82,6 +83,7 @@ async def recall_personal(
     reads={"hits", "search_query", "token_budget"},
     uses={"user_name", "as_of", "held_at", "now", "timezone", "recalls"},
     writes={"answer"},
+    only_reads=True,
 )
 async def write_note(state: RetrievalState, deps: Deps) -> None:
     """Render what was recalled as a fenced, dated note within the budget; standing instructions come first."""

@@ -10,11 +10,12 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -30,10 +31,13 @@ _PREFIX: Final = "reme"
 # The least that OWASP recommends for passwords. It is enough here: nobody can guess 256 random bits.
 _SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1}
 # A verified key is not verified again for this long, so that most requests cost no hash. A key that another process
-# revokes may work for as long.
+# revokes may work for as long; and while the database is away, when nothing that is remembered can be reached.
 _CACHE_SECONDS: Final = 5.0
 _CACHE_SIZE: Final = 10_000
+_ANY: Final = b""
 _ACCESS: Final = "reme.access"  # where the scope of a request has what its caller may do
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +97,9 @@ class ApiKeys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Each value has, first, the time on the monotonic clock at which it expires.
-        self._verified: dict[bytes, tuple[float, Access]] = {}
-        self._has_any: tuple[float, bool] = (0.0, False)
+        # By the fingerprint of a key what it permits, and under `_ANY` whether there are keys; first the time on the
+        # monotonic clock until which that counts.
+        self._found: dict[bytes, tuple[float, Any]] = {}
 
     async def create(
         self, label: str = "", workspaces: Iterable[str] | None = None, *, expires_at: datetime | None = None
@@ -113,7 +117,7 @@ class ApiKeys:
             " values (%s, %s, %s, %s, %s, %s)",
             [key_id, label, salt, digest, named, expires_at],
         )
-        self._forget_cached()
+        self._found.clear()
         return f"{_PREFIX}_{key_id}_{secret}"
 
     async def list(self) -> list[ApiKey]:
@@ -133,12 +137,12 @@ class ApiKeys:
         revoke = "update reme.api_key set revoked_at = coalesce(revoked_at, now()) where key_id = %s returning key_id"
         if not await self._database.execute_anywhere(revoke, [key_id]):
             raise NotFoundError(f"there is no API key '{key_id}'; `reme keys list` lists all keys")
-        self._forget_cached()
+        self._found.clear()
 
     async def clear(self) -> int:
         """Delete all keys, and return how many there were. Afterwards requests need no key."""
         gone = await self._database.execute_anywhere("delete from reme.api_key returning key_id")
-        self._forget_cached()
+        self._found.clear()
         return len(gone)
 
     async def access(self, key: str) -> Access:
@@ -152,26 +156,34 @@ class ApiKeys:
         if not key:
             raise AccessError("an API key is needed; send it as `Authorization: Bearer reme_…`", status=401)
         fingerprint = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-        until, access = self._verified.get(fingerprint, (0.0, FULL_ACCESS))
-        if time.monotonic() > until:
-            access = await self._verify(key)
-            if len(self._verified) >= _CACHE_SIZE:
-                self._verified.clear()
-            self._verified[fingerprint] = (time.monotonic() + _CACHE_SECONDS, access)
-        return access
+        return await self._cached(fingerprint, partial(self._verify, key))
 
     async def has_any(self) -> bool:
         """Whether there are keys. If so, every request needs one."""
-        until, exists = self._has_any
-        if time.monotonic() > until:
-            # Revoked and expired keys count: a service must not open to everybody when its last key expires.
-            ((exists,),) = await self._database.execute_anywhere("select exists (select from reme.api_key)")
-            self._has_any = (time.monotonic() + _CACHE_SECONDS, exists)
-        return exists
+        return await self._cached(_ANY, self._look_for_any)
 
-    def _forget_cached(self) -> None:
-        self._verified.clear()
-        self._has_any = (0.0, False)
+    async def _look_for_any(self) -> bool:
+        # Revoked and expired keys count: a service must not open to everybody when its last key expires.
+        ((exists,),) = await self._database.execute_anywhere("select exists (select from reme.api_key)")
+        return bool(exists)
+
+    async def _cached(self, name: bytes, look_up: Callable[[], Awaitable[Found]]) -> Found:
+        """What was found in the last seconds, or while the database is away at any time; else what is found now."""
+        until, found = self._found.get(name, (0.0, None))
+        if time.monotonic() > until:
+            try:
+                found = await look_up()
+            except DatabaseError:
+                if name not in self._found:
+                    raise
+                return cast("Found", found)  # the service's own numbers are told without the database
+            except AccessError:
+                self._found.pop(name, None)
+                raise
+            if len(self._found) >= _CACHE_SIZE:
+                self._found.clear()
+            self._found[name] = (time.monotonic() + _CACHE_SECONDS, found)
+        return cast("Found", found)
 
     async def _verify(self, key: str) -> Access:
         refusal = AccessError("this API key is unknown, revoked or expired", status=401)

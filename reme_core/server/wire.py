@@ -301,7 +301,12 @@ def request_model(flow: Flow) -> type[FlowRequest]:
     searches = any(step.op.name == "build_query" for step in leaves(flow.plan))
     made_of = repr((flow.name, flow.description, flow.input_schema, config, retrieves, searches, flow.deletes))
     if made_of not in _models:
-        fields: dict[str, Any] = {name: _field(name, schema) for name, schema in flow.input_schema.items()}
+        fields: dict[str, Any] = {}
+        for name, schema in flow.input_schema.items():
+            # What pydantic keeps to itself, such as `model_config`, is the alias of a field of another name.
+            is_taken = hasattr(BaseModel, name) or name.startswith("_")
+            attribute = f"field {name}" if is_taken else name
+            fields[attribute] = _field(name, schema)
         if "config" not in fields:
             fields["config"] = (Annotated[dict[str, Any] | None, WithJsonSchema(_or_null(config))], _CONFIG)
         if "top_k" not in fields and retrieves:
@@ -316,7 +321,7 @@ def request_model(flow: Flow) -> type[FlowRequest]:
 def flow_arguments(body: FlowRequest) -> dict[str, Any]:
     """The arguments for the flow: the fields of the request that were sent and are not null."""
     # For what was not sent, the flow's own defaults apply.
-    return body.model_dump(exclude_unset=True, exclude_none=True)
+    return body.model_dump(exclude_unset=True, exclude_none=True, by_alias=True)
 
 
 def describe_problems(errors: Iterable[Mapping[str, Any]]) -> str:
@@ -340,18 +345,16 @@ def _sentence_on(error: Mapping[str, Any]) -> str:
 def _field(name: str, schema: Mapping[str, Any]) -> tuple[Any, FieldInfo]:
     annotation = _FIELD_TYPES.get(name) or _annotation(schema)
     limits: dict[str, Any] = {ours: schema[theirs] for theirs, ours in _LIMITS.items() if theirs in schema}
-    text: dict[str, Any] = {"description": schema["description"]} if schema.get("description") else {}
+    about: dict[str, Any] = {"alias": name, "description": schema.get("description") or None}
     base = OpenRequest.model_fields.get(name)
     if schema.get("required") is True:
-        return annotation, Field(**limits, **text)
+        return annotation, Field(**limits, **about)
     # Limits belong to the value, and not to null; an integer has its own already.
     limits = {} if schema.get("type") == "integer" else limits
     or_null = (Annotated[annotation, Field(**limits)] if limits else annotation) | None
-    if "default" in schema:
-        return or_null, Field(schema["default"], **text)
-    if base is not None:
-        return or_null, Field(default_factory=lambda: base.get_default(call_default_factory=True), **text)
-    return or_null, Field(None, **text)
+    if "default" not in schema and base is not None:
+        return or_null, Field(default_factory=lambda: base.get_default(call_default_factory=True), **about)
+    return or_null, Field(schema.get("default"), **about)
 
 
 def _annotation(schema: Mapping[str, Any]) -> Any:

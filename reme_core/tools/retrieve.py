@@ -16,7 +16,12 @@ from reme_core.tools.state import memory_of
 from reme_core.types import Hit, Memory, Parts
 
 
-@op(reads={"tool_names", "query", "top_k"}, uses={"messages"}, writes={"hits", "retrieval_id", "answer"})
+@op(
+    reads={"tool_names", "query", "top_k"},
+    uses={"messages"},
+    writes={"hits", "retrieval_id", "answer"},
+    only_reads=True,
+)
 async def retrieve_tools(state: RetrievalState, deps: Deps) -> None:
     """Find the guidance for tools: for those that are named, in that order, or for those that fit the query.
 

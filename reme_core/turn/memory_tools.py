@@ -168,7 +168,12 @@ class MemoryTools:
         filters = Filters.of(ids=[name], **self._turn.recalled_scope)
         found = await self._turn.reme.memories.list(self._turn.workspace_id, filters, limit=1)
         if not found:
-            raise NotFoundError(f"there is no memory [{name}]; search_memory gives the ids")
+            # Words that wait to be summarised are no memory yet, and the tool cannot tell which of them are meant.
+            pause = self._turn.settings.worker.after_seconds
+            raise NotFoundError(
+                f"there is no memory [{name}]; search_memory gives the ids. What was said just now may become a memory "
+                f"when nothing was said for {pause:g} seconds, and can be changed and forgotten from then on"
+            )
         return found[0]
 
 

@@ -69,7 +69,13 @@ async def fit_working_memory(state: WindowState, deps: Deps) -> None:
     }
 
 
-@op(reads={"messages"}, uses={"max_total_tokens"}, writes={"answer"}, aliases=("context_check", "context_checker"))
+@op(
+    reads={"messages"},
+    uses={"max_total_tokens"},
+    writes={"answer"},
+    aliases=("context_check", "context_checker"),
+    only_reads=True,
+)
 async def check_window(state: WindowState, deps: Deps) -> None:
     """Say how full a window is, by an estimate that errs on the safe side."""
     use = check_context(state.messages, state.max_total_tokens)
@@ -77,7 +83,13 @@ async def check_window(state: WindowState, deps: Deps) -> None:
     state.answer = f"{use.tokens} of {use.window} tokens ({use.share:.0%})"
 
 
-@op(reads={"pattern"}, uses={"chat_id", "handle", "file_path", "limit"}, writes={"answer"}, aliases=("grep",))
+@op(
+    reads={"pattern"},
+    uses={"chat_id", "handle", "file_path", "limit"},
+    writes={"answer"},
+    aliases=("grep",),
+    only_reads=True,
+)
 async def grep_artifacts(state: ReadingState, deps: Deps) -> None:
     """Find lines in the artifacts of a conversation, or in one artifact."""
     found = await Working(deps.database, deps.settings, None).grep(
@@ -88,7 +100,7 @@ async def grep_artifacts(state: ReadingState, deps: Deps) -> None:
     state.report["matches"] = [{"handle": one.artifact_id, "offset": one.offset, "line": one.line} for one in found]
 
 
-@op(uses={"handle", "file_path", "offset"}, writes={"answer"}, aliases=("read_file",))
+@op(uses={"handle", "file_path", "offset"}, writes={"answer"}, aliases=("read_file",), only_reads=True)
 async def read_artifact(state: ReadingState, deps: Deps) -> None:
     """Read a piece of an artifact, as long as an answer may be.
 

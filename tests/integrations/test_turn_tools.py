@@ -83,6 +83,7 @@ async def test_a_tool_changes_only_what_is_of_its_agent(reme: AsyncReMe) -> None
             ):
                 assert isinstance(refusal, ToolFailure)
                 assert f"no memory [{memory.memory_id}]" in refusal
+                assert "What was said just now may become a memory when nothing was said for 30 seconds" in refusal
             found = await reme.memories.get("w", memory.memory_id)
             assert (found.content, found.status) == (memory.content, "active")
 

@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from reme_core import Settings
 from reme_core.engine import Engine
 from reme_core.postgres import database as module
+from reme_core.server import auth
 from reme_core.server.auth import ApiKeys
 from reme_core.server.http import create_app
 from reme_core.server.mcp import create_mcp_app, create_server
@@ -181,6 +182,30 @@ async def test_turns_that_wait_for_the_database_are_counted(reme: Engine, client
     spool.close()
     shown = (await client.get("/metrics")).text
     assert "reme_spool_waiting 1.0" in shown and "reme_spool_refused 1.0" in shown
+
+
+@pytest.mark.parametrize("needs_key", [False, True])
+async def test_the_numbers_of_the_service_are_told_while_the_database_is_away(
+    settings: Settings, database_url: str, monkeypatch: pytest.MonkeyPatch, needs_key: bool
+) -> None:
+    monkeypatch.setattr(module, "POOL_SECONDS", 1.0)
+    monkeypatch.setattr(auth, "_CACHE_SECONDS", 0.0)
+    with Gate(database_url) as gate:
+        settings.database_url = SecretStr(gate.url)
+        settings.worker.embedded = False
+        async with Engine(settings) as reme, connected(create_app(reme)) as client:
+            keys = ApiKeys(reme.database)
+            one, revoked = [{"X-API-Key": await keys.create()} for _ in range(2)] if needs_key else ({}, {})
+            for headers in (one, revoked):
+                assert (await client.get("/metrics", headers=headers)).status_code == 200
+            if needs_key:
+                await keys.revoke(revoked["X-API-Key"].split("_")[1])
+                assert (await client.get("/metrics", headers=revoked)).status_code == 401
+            gate.close()
+            told = await client.get("/metrics", headers=one)
+            assert (told.status_code, "reme_requests_total{" in told.text) == (200, True)
+            assert not needs_key or (await client.get("/metrics", headers=revoked)).status_code == 503
+            assert (await client.get("/v1/workspaces", headers=one)).status_code == 503
 
 
 async def test_the_documentation_comes_from_the_service_alone(client: httpx.AsyncClient) -> None:

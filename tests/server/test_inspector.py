@@ -236,6 +236,9 @@ async def test_an_edit_changes_what_was_edited_alone(client: httpx.AsyncClient, 
     assert changed == memory.model_copy(
         update={"content": "The office is open.", "subject": "Anna", "updated_at": changed.updated_at}
     )
+    untouched = form | {"content": form["shown_content"]}
+    refused = await client.post("/inspector/memory/edit?w=a", data=untouched, headers=OURS)
+    assert refused.status_code == 422 and "nothing was changed" in refused.text
     await client.post("/inspector/memory/edit?w=a", data=form | {"valid_until": "2024-06-01"}, headers=OURS)
     assert (await reme.memories.get("a", memory.memory_id)).valid_until == datetime(2024, 6, 1, tzinfo=UTC)
 
@@ -264,6 +267,8 @@ async def test_from_a_message_one_gets_to_all_pages_of_its_conversation(
         pages.append(re.search(r"Page (\d)", page)[1])  # type: ignore[index]  # it is there
         address = html.unescape(re.search(rf'rel="{rel}" href="([^"]+)"', page)[1]) if rel else ""  # type: ignore[index]
     assert pages == ["2", "3", "2", "1"]
+    await reme.record("a", [Message(content="Elsewhere.", session_id="t")])
+    assert "Elsewhere." in (await client.get("/inspector/conversation?w=a&s=t&m=m70")).text
 
 
 async def test_what_replaced_a_memory_stands_until_that_is_restored(client: httpx.AsyncClient, reme: Engine) -> None:

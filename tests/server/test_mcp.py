@@ -93,6 +93,19 @@ async def test_tools_have_proper_schemas_and_give_structured_results(session: Cl
         assert set(tool.outputSchema["properties"]) == {"answer", "messages", "success", "metadata"}
 
 
+async def test_a_tool_is_called_read_only_by_what_it_does(settings: Settings) -> None:
+    settings.mcp.tools = "all"
+    settings.flow["retrieve_and_add"] = FlowSettings(flow_content="add_told")
+    settings.flow["look_up"] = FlowSettings(flow_content="build_query >> recall >> merge")
+    async with Engine(settings) as reme, connect(create_server(reme)) as session:
+        tools = (await session.list_tools()).tools
+    assert {tool.name for tool in tools if tool.annotations and tool.annotations.readOnlyHint} == {
+        "look_up", "retrieve_personal_memory", "retrieve_task_memory", "retrieve_task_memory_simple",
+        "retrieve_tool_memory", "list_memory", "read_message", "check_context", "grep_working_memory",
+        "read_working_memory",
+    }  # fmt: skip
+
+
 async def test_what_a_model_is_shown_fits_into_its_context(session: ClientSession) -> None:
     tools = (await session.list_tools()).tools
     assert [tool.name for tool in tools] == sorted(DEFAULT_TOOLS) and len(tools) <= 8

@@ -10,8 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
+from reme_core import Settings
 from reme_core.engine import Engine
+from reme_core.server.http import create_app
+from reme_core.settings import FlowSettings
 from tests.flows.attempts import BOOKED, NOT_BOOKED, attempt, says, user
+from tests.server.conftest import connected
 
 Json = dict[str, Any]
 Client = httpx.AsyncClient
@@ -38,6 +42,21 @@ async def test_every_flow_is_an_endpoint(client: Client, reme: Engine) -> None:
     assert listed == reme.flows.catalog.names()
     document = (await client.get("/openapi.json")).json()
     assert {f"/{name}" for name in listed} <= set(document["paths"])
+
+
+@pytest.mark.parametrize("name", ["model_config", "model_dump", "json", "_hidden"])
+async def test_a_flow_may_take_a_field_of_any_name(settings: Settings, name: str) -> None:
+    schema = {
+        "content": {"type": "string"},
+        name: {"type": "integer", "description": "A number of ours.", "required": True},
+    }
+    settings.flow["mine"] = FlowSettings(flow_content="add_told", input_schema=schema)
+    async with Engine(settings) as reme, connected(create_app(reme)) as client:
+        assert (await client.post("/mine", json={"content": "It rains.", name: 1})).status_code == 200
+        refused = await client.post("/mine", json={"content": "It rains.", name: "one"})
+        assert (refused.status_code, refused.json()["message"].partition(":")[0]) == (422, name)
+        document = (await client.get("/openapi.json")).json()
+    assert document["components"]["schemas"]["MineRequest"]["properties"][name]["description"] == "A number of ours."
 
 
 async def test_a_response_has_four_fields_in_order_and_memories_have_ten(client: Client) -> None:

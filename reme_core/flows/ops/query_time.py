@@ -32,7 +32,7 @@ class _Days(BaseModel):
     last_day: str = Field("", description="YYYY-MM-DD, or empty")
 
 
-@op(reads={"search_query"}, uses={"now", "timezone"}, writes={"time_ranges"})
+@op(reads={"search_query"}, uses={"now", "timezone"}, writes={"time_ranges"}, only_reads=True)
 async def extract_time(
     state: RetrievalState, deps: Deps, *, enable_llm_time: bool = True, language: Literal["auto", "en", "zh", ""] = ""
 ) -> None:

@@ -32,7 +32,7 @@ class _Query(BaseModel):
     query: str = Field(description="What to search the memory for")
 
 
-@op(reads={"query", "messages"}, writes={"search_query"})
+@op(reads={"query", "messages"}, writes={"search_query"}, only_reads=True)
 async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bool = True) -> None:
     """Take the caller's query; without one, let the model write one from the messages, or take the last three.
 
@@ -60,7 +60,7 @@ def _join_last(messages: Sequence[Message]) -> str:
     return "\n".join(said[-_LAST_MESSAGES:])
 
 
-@op(reads={"search_query", "top_k"}, uses={"min_relevance", "now"}, writes={"hits", "retrieval_id"})
+@op(reads={"search_query", "top_k"}, uses={"min_relevance", "now"}, writes={"hits", "retrieval_id"}, only_reads=True)
 async def recall(
     state: RetrievalState, deps: Deps, *, kind: str = "task", candidates: int = 0, threshold_score: float | None = None
 ) -> None:
@@ -86,7 +86,7 @@ async def recall(
     report_degraded(state, "recall", found.degraded)
 
 
-@op(reads={"search_query", "hits", "top_k"}, writes={"hits"})
+@op(reads={"search_query", "hits", "top_k"}, writes={"hits"}, only_reads=True)
 async def rerank(
     state: RetrievalState,
     deps: Deps,
@@ -114,7 +114,7 @@ async def rerank(
     state.hits = number_ranks(hits[: top_k or state.top_k])
 
 
-@op(reads={"search_query", "hits", "top_k"}, writes={"hits"})
+@op(reads={"search_query", "hits", "top_k"}, writes={"hits"}, only_reads=True)
 async def semantic_rank(
     state: RetrievalState, deps: Deps, *, enable_ranker: bool = True, least_candidates: int = 20
 ) -> None:
@@ -140,14 +140,14 @@ async def _order(
     return [hits[index] for index in dict.fromkeys([*(index for index, _ in ranked), *range(len(hits))])]
 
 
-@op(reads={"hits", "query", "messages"}, writes={"answer"})
+@op(reads={"hits", "query", "messages"}, writes={"answer"}, only_reads=True)
 async def merge(state: RetrievalState, deps: Deps) -> None:
     """Write the recalled memories into a note, as a numbered list."""
     speech = _language(state, deps)
     state.answer = note(numbered_list(state.memories, speech), speech)
 
 
-@op(reads={"hits", "query", "messages"}, writes={"answer"})
+@op(reads={"hits", "query", "messages"}, writes={"answer"}, only_reads=True)
 async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool = True) -> None:
     """Let the model write one briefing for the task from the recalled memories; without a model, list them.
 

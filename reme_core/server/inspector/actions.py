@@ -90,6 +90,8 @@ async def edit(page: ThePageOf) -> Response:
     edited = {
         name: form[name] for name in (*_TEXTS, *_TIMES) if name in form and form[name] != form.get(f"shown_{name}")
     }
+    if not edited:
+        raise InputError("nothing was changed; go back and change what is wrong")
     values = {name: day_of(text) if name in _TIMES else text for name, text in edited.items()}
     before = await _state_of(page, memory_id)
     await page.reme.memories.update(page.workspace, memory_id, actor=page.actor, reason=reason, **values)

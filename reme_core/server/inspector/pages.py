@@ -193,7 +193,7 @@ async def conversations(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTM
 async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumberOrNone = None) -> HTMLResponse:
     """A conversation, each message beside the memories made from it; `m` is shown if no page is named."""
     if p is None:
-        (place,) = await page.read("place", id=m, limit=_MESSAGES)
+        (place,) = await page.read("place", session_id=s, id=m, limit=_MESSAGES)
         p = place["page"]
     rows = await page.read("conversation", session_id=s, **_slice(p, _MESSAGES))
     if not rows and p == 1:

@@ -254,7 +254,7 @@ order by t.last desc
 select (count(*) - 1) / %(limit)s + 1 as page
 from reme.message m
 join reme.message at on at.workspace_id = m.workspace_id and at.session_id = m.session_id and m.position <= at.position
-where at.workspace_id = %(workspace)s and at.message_id = %(id)s
+where at.workspace_id = %(workspace)s and at.session_id = %(session_id)s and at.message_id = %(id)s
 
 -- name: conversation
 -- Messages, each with the memories that rest on it, and an answer with the recall of the question before it.
