@@ -156,18 +156,18 @@ class ApiKeys:
         if not key:
             raise AccessError("an API key is needed; send it as `Authorization: Bearer reme_…`", status=401)
         fingerprint = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-        return await self._cached(fingerprint, partial(self._verify, key))
+        return await self._find_seldom(fingerprint, partial(self._verify, key))
 
     async def has_any(self) -> bool:
         """Whether there are keys. If so, every request needs one."""
-        return await self._cached(_ANY, self._look_for_any)
+        return await self._find_seldom(_ANY, self._look_for_any)
 
     async def _look_for_any(self) -> bool:
         # Revoked and expired keys count: a service must not open to everybody when its last key expires.
         ((exists,),) = await self._database.execute_anywhere("select exists (select from reme.api_key)")
         return bool(exists)
 
-    async def _cached(self, name: bytes, look_up: Callable[[], Awaitable[Found]]) -> Found:
+    async def _find_seldom(self, name: bytes, look_up: Callable[[], Awaitable[Found]]) -> Found:
         """What was found in the last seconds, or while the database is away at any time; else what is found now."""
         until, found = self._found.get(name, (0.0, None))
         if time.monotonic() > until:
