@@ -7,9 +7,9 @@ loop from which the memory was used last.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from reme_core.errors import ModelError, ModelUnavailableError
 from reme_core.models.base import Answer, Completion, Conversation, OnCall, Tool, Usage, report_call
@@ -18,7 +18,7 @@ from reme_core.text.answers import strip_thinking
 from reme_core.text.plain import plain_text
 from reme_core.types import Message
 
-Answering = Callable[[list[Message]], Awaitable[Completion]]
+Answering = Callable[[list[Message]], Coroutine[Any, Any, Completion]]
 """Asks a framework's model: takes messages of the system, users and assistants; gives its text and token counts."""
 
 _PATIENCE: Final = 300.0  # seconds to wait for one answer; an event loop that was stopped gives none
@@ -69,7 +69,7 @@ class AgentChat:
             raise ModelUnavailableError(f"{self.name} cannot be asked: the event loop of its agent does not run")
         asked = [Message(role=message["role"], content=message["content"]) for message in wire]
         # The caller may run in another event loop, and another thread.
-        future = asyncio.run_coroutine_threadsafe(self._collect(asked), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._answer(asked), self._loop)
         try:
             async with asyncio.timeout(_PATIENCE):
                 answer = await asyncio.wrap_future(future)
@@ -85,10 +85,6 @@ class AgentChat:
             raise ModelUnavailableError(f"{self.name}, the model of the agent, failed: {error!r}") from error
         usage.prompt_tokens, usage.completion_tokens = answer.prompt_tokens, answer.completion_tokens
         return replace(answer, text=strip_thinking(plain_text(answer.text)))
-
-    async def _collect(self, messages: list[Message]) -> Completion:
-        # `run_coroutine_threadsafe` takes coroutines only, and `_answer` may give any awaitable.
-        return await self._answer(messages)
 
 
 def _to_wire(messages: Conversation) -> list[Wire]:

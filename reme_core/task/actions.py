@@ -71,7 +71,7 @@ def actions_of(messages: Sequence[Message]) -> list[Action]:
                 open_places.remove(place)
             found[place] = _add_result(found[place], message)
         elif message.role == "assistant" and following is not None and _is_run_output(following):
-            code = _code_in(message.content)
+            code = "\n".join(_BLOCK.findall(message.content))
             calls = [Action(name, code=code, message_ids=(message.message_id,)) for name in _calls_in(code)]
             # The output is of the whole block, and an error in it stopped the last call.
             found.extend(calls[:-1])
@@ -161,10 +161,6 @@ _DOTTED_CALL: Final = re.compile(r"(?<![\w.])([A-Za-z_]\w*(?:\.\w+)+)\(")
 
 def _is_run_output(message: Message) -> bool:
     return message.role in ("user", "system") and is_output(message.content)
-
-
-def _code_in(text: str) -> str:
-    return "\n".join(_BLOCK.findall(text))
 
 
 def _calls_in(code: str) -> list[str]:

@@ -39,17 +39,17 @@ async def deduplication(state: SummaryState, deps: Deps, *, similarity_threshold
         # are the same only if their ids are, and that shows when they are stored.
         state.same_from = similarity_threshold
         state.expected_version = await deps.memories.version(state.workspace_id)
-    state.confirmed = await _separate_known(state, deps, similarity_threshold)
+    await _separate_known(state, deps, similarity_threshold)
 
 
-async def _separate_known(state: SummaryState, deps: Deps, same_from: float) -> dict[str, list[Memory]]:
+async def _separate_known(state: SummaryState, deps: Deps, same_from: float) -> None:
     """Compare new lessons with the stored ones and with each other; of several that say the same, the first stays.
 
-    `state.memories` keeps those that are new. Returns those that stored ones say already, by the ids of these.
+    `state.memories` keeps those that are new; those that stored ones say already go to `state.confirmed`.
     """
     memories, workspace = state.memories, state.workspace_id
     if not memories:
-        return {}
+        return
     embedder = await deps.workspace_models.embedder(workspace)
     asked = await vectors_of(memories, embedder, state.vectors)
     state.vectors = {(embedder.name, searched_text(m)): vector for m, vector in zip(memories, asked, strict=True)}
@@ -67,19 +67,17 @@ async def _separate_known(state: SummaryState, deps: Deps, same_from: float) -> 
         ]
     likeness = await _likeness(memories, pairs, embedder)
     fresh: dict[str, Memory] = {}
-    confirmed: dict[str, list[Memory]] = {}
     for memory in memories:
         alike = [o.memory_id for o in pairs[memory.memory_id] if likeness[memory.memory_id, o.memory_id] >= same_from]
         same = [memory.memory_id, *alike]
         if known := next((memory_id for memory_id in same if memory_id in stored), None):
-            confirmed.setdefault(known, []).append(memory)
+            state.confirmed.setdefault(known, []).append(memory)
         elif twin := next((memory_id for memory_id in same if memory_id in fresh), None):
             both = list(dict.fromkeys([*fresh[twin].sources, *memory.sources]))
             fresh[twin] = fresh[twin].model_copy(update={"sources": both})
         else:
             fresh[memory.memory_id] = memory
     state.memories = list(fresh.values())
-    return confirmed
 
 
 async def _likeness(
@@ -126,10 +124,10 @@ async def store(state: SummaryState, deps: Deps) -> None:
 
     async def apply(attempt: int) -> Change:
         if attempt and state.same_from is not None:
-            await _look_again(state, deps, state.same_from)
-            if attempt == ATTEMPTS - 1:
-                # Others write too often to look for all duplicates; equal words still have equal ids.
-                state.expected_version = None
+            # At the last attempt, others write too often to look for all duplicates; equal words still have equal ids.
+            is_last = attempt == ATTEMPTS - 1
+            state.expected_version = None if is_last else await deps.memories.version(state.workspace_id)
+            await _separate_known(state, deps, state.same_from)
         change = await _decide_change(state, deps)
         if change.add or change.close or change.confirm or change.learned:
             reason = f"learned by the flow {deps.flow}"
@@ -141,12 +139,6 @@ async def store(state: SummaryState, deps: Deps) -> None:
     change = await (retry_conflicts(apply) if can_decide_again else apply(0))
     state.memories = [memory.model_copy(update={"workspace_id": state.workspace_id}) for memory in change.add]
     state.update_result = UpdateResult(len(change.close), len(change.add), len(change.confirm))
-
-
-async def _look_again(state: SummaryState, deps: Deps, same_from: float) -> None:
-    state.expected_version = await deps.memories.version(state.workspace_id)
-    for memory_id, same in (await _separate_known(state, deps, same_from)).items():
-        state.confirmed.setdefault(memory_id, []).extend(same)
 
 
 async def _decide_change(state: SummaryState, deps: Deps) -> Change:
