@@ -164,7 +164,7 @@ def check_settings(settings: Mapping[str, OpSettings]) -> None:
         ConfigurationError: There is no such op, or it has no such parameter; the nearest name is given.
     """
     for title, override in settings.items():
-        name = override.backend or title
+        name = name_in_code(title, settings)
         try:
             _set_parameters(registry.find(name), override, title)
         except FlowError as error:
@@ -175,8 +175,7 @@ def check_settings(settings: Mapping[str, OpSettings]) -> None:
 
 
 def _bind(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
-    own = settings.get(call.name)
-    name = own.backend if own and own.backend else call.name
+    name = name_in_code(call.name, settings)
     try:
         op = registry.find(name)
     except FlowError as error:
@@ -198,6 +197,11 @@ def _bind(call: Call, text: str, settings: Mapping[str, OpSettings]) -> Step:
     if missing:
         raise fault(text, call.position, f"op '{op.name}' needs {missing[0]}: write {op.name}({missing[0]}=...)")
     return Step(call.name, op, parameters, override, call.position)
+
+
+def name_in_code(title: str, settings: Mapping[str, OpSettings]) -> str:
+    """The name of an op in the code, by the name that the settings may give it."""
+    return settings[title].backend or title if title in settings else title
 
 
 def _titles(name: str, op: Op) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from reme_core.errors import FlowError
 from reme_core.flows.build import Flow, Plan, Step
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.grammar import Serial
-from reme_core.flows.registry import REQUIRED, Parameter, all_ops
+from reme_core.flows.registry import REQUIRED, all_ops
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,10 @@ def describe_ops() -> list[OpDescription]:
             state=" or ".join(state.__name__ for state in op.states),
             reads=sorted(op.reads | op.uses),
             writes=sorted(op.writes),
-            parameters={name: _describe_parameter(parameter) for name, parameter in op.parameters.items()},
+            parameters={
+                name: parameter.type_name + ("" if parameter.default is REQUIRED else f" = {parameter.default!r}")
+                for name, parameter in op.parameters.items()
+            },
             aliases=list(op.aliases),
         )
         for op in all_ops()
@@ -110,10 +113,6 @@ def _describe_input(schema: Mapping[str, Any]) -> str:
     if schema.get("required") is True:
         return f"{kind}, required"
     return f"{kind} = {schema['default']!r}" if "default" in schema else kind
-
-
-def _describe_parameter(parameter: Parameter) -> str:
-    return parameter.type_name + ("" if parameter.default is REQUIRED else f" = {parameter.default!r}")
 
 
 def _label(step: Step) -> str:

@@ -13,9 +13,9 @@ from typing import Any, Final, Literal, Self
 
 from reme_core.errors import FlowError, InputError, did_you_mean
 from reme_core.flows import registry
-from reme_core.flows.build import Flow, Step, check_arguments
+from reme_core.flows.build import Flow, Step, check_arguments, name_in_code
 from reme_core.flows.grammar import leaves, replace_leaves
-from reme_core.flows.registry import Op, Parameter
+from reme_core.flows.registry import Parameter
 from reme_core.settings import OpSettings, Settings, reme01
 
 MAY_SET: Final = "language, op.<name>.params.<parameter>, op.<name>.language and op.<name>.llm"
@@ -73,10 +73,10 @@ class Overrides:
                         own = ops.setdefault(name, OpSettings())
                         own.params |= _check_parameter(name, parameter, value, settings)
                     case ("op", name, "language"):
-                        _find_op(name, settings)
+                        registry.find(name_in_code(name, settings.op))
                         ops.setdefault(name, OpSettings()).language = _LANGUAGE.check(value)
                     case ("op", name, "llm"):
-                        _find_op(name, settings)
+                        registry.find(name_in_code(name, settings.op))
                         ops.setdefault(name, OpSettings()).llm = _check_model(value, settings)
                     case _:
                         raise FlowError(_refusal(path))
@@ -107,14 +107,10 @@ def json_schema(flow: Flow | None = None) -> dict[str, Any]:
     properties: dict[str, Any] = {"language": {"enum": ["auto", "en", "zh", None]}}
     for op in registry.all_ops() if flow is None else [step.op for step in leaves(flow.plan)]:
         for parameter in op.parameters.values():
-            shapes = [_SHAPES[part] for part in _alternatives(parameter.annotation) if part in _SHAPES]
+            shapes = [_SHAPES[part] for part in registry.members_of(parameter.annotation) if part in _SHAPES]
             if shapes:
                 properties[f"op.{op.name}.params.{parameter.name}"] = {"anyOf": [*shapes, _NULL]}
     return {"type": "object", "properties": properties, "additionalProperties": _NULL}
-
-
-def _alternatives(annotation: Any) -> tuple[Any, ...]:
-    return typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
 
 
 def _paths(config: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -127,18 +123,10 @@ def _paths(config: Mapping[Any, Any], above: tuple[str, ...] = ()) -> Iterator[t
             yield path, int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _find_op(name: str, settings: Settings) -> Op:
-    return registry.find(_name_in_code(name, settings))
-
-
-def _name_in_code(name: str, settings: Settings) -> str:
-    variant = settings.op.get(name)
-    return variant.backend if variant and variant.backend else name
-
-
 def _check_parameter(title: str, old_name: str, value: Any, settings: Settings) -> dict[str, Any]:
     """The parameter by the name that it has here, with its value."""
-    op, called = _find_op(title, settings), _name_in_code(title, settings)
+    called = name_in_code(title, settings.op)
+    op = registry.find(called)
     if idle := reme01.op(called).parameters.get(old_name, reme01.Successor()).instead:
         raise FlowError(f"it has no effect here: {idle}")
     (name,) = reme01.rename_parameters(called, {old_name: value})

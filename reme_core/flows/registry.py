@@ -200,7 +200,8 @@ def _make_op(
         raise FlowError(f"{where} must be an 'async def'")
     hints = typing.get_type_hints(function)
     first, *others = inspect.signature(function).parameters.values()
-    states = _states(hints.get(first.name))
+    members = members_of(hints.get(first.name))
+    states = tuple(member for member in members if isinstance(member, type) and issubclass(member, State))
     if not states or not others or others[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise FlowError(f"{where} must take (state: RetrievalState or another State, deps, *, parameters)")
     settings = others[1:]
@@ -217,9 +218,9 @@ def _make_op(
     )
 
 
-def _states(annotation: Any) -> tuple[type[State], ...]:
-    members = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
-    return tuple(member for member in members if isinstance(member, type) and issubclass(member, State))
+def members_of(annotation: Any) -> tuple[Any, ...]:
+    """The types of a union; any other type by itself."""
+    return typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
 
 
 def _origin(function: Callable[..., Any]) -> str:

