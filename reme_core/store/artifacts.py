@@ -139,7 +139,8 @@ class Artifacts:
         values = {"workspace": workspace, "handle": handle, "offset": place, "size": min(size, _LONGEST)}
         found = await self._database.fetch(workspace, _SQL["read"], values)
         if not found:
-            raise _no_artifact(handle)
+            hint = "a handle is the name in a shortened output or a summary; it may be kept no longer, or was erased"
+            raise NotFoundError(f"there is no artifact {handle!r}; {hint}")
         source, text, length = found[0]
         if not 0 <= offset < max(length, 1):  # an empty artifact has a beginning, too
             raise InputError(f"offset is a character of {handle!r}, 0 to {length - 1}; not {offset}")
@@ -187,8 +188,3 @@ def _match(handle: str, source: str, at: int, before: str, after: str) -> Match:
     start = before.rpartition("\n")[2]
     line = start + after.partition("\n")[0]
     return Match(handle, source, at - 1 - len(start), line)
-
-
-def _no_artifact(handle: str) -> Exception:
-    hint = "a handle is the name in a shortened output or a summary; it may be kept no longer, or was erased"
-    return NotFoundError(f"there is no artifact {handle!r}; {hint}")

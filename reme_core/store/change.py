@@ -35,7 +35,8 @@ Embedded = Mapping[tuple[str, str], Vectors]
 
 ATTEMPTS: Final = 8  # chosen, not measured: more than the writers that one workspace usually has at once
 
-_SQL = load("memory.sql")
+_GIVEN = [column for column in rows.COLUMNS if column != "recorded_at"]  # which is when a row is inserted
+_SQL = load("memory.sql", columns=rows.select(_GIVEN), names=", ".join(_GIVEN))
 # One statement writes memories with their sources, vectors and postings: each further statement costs a round trip.
 _INSERT = (
     f"with added as ({_SQL['insert_memories']}), embedded as ({_SQL['insert_embeddings']}),"

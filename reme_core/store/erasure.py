@@ -60,7 +60,8 @@ async def erase_memories(
         if missing := [repr(one) for one in dict.fromkeys(memory_ids) if one not in plan.memories]:
             raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
         await plan.collect_evidence(conn, workspace)
-        await _carry_out_everywhere(conn, workspace, plan, erase_waiting)
+        # Inside the transaction: if the second fails, nothing is erased, and the caller can try again.
+        await erase_waiting(workspace, remover_of(await _carry_out(conn, workspace, plan)))
     return len(set(memory_ids))
 
 
@@ -82,7 +83,7 @@ async def erase_as_told(
         found = await _rows(conn, "said_by_others", workspace, words=spellings(words), **known)
         said = {word for (word,) in found}
         plan.kept = {word for word in words if not said.isdisjoint(spellings([word]))}
-        await _carry_out_everywhere(conn, workspace, plan, erase_waiting)
+        await erase_waiting(workspace, remover_of(await _carry_out(conn, workspace, plan)))
 
 
 async def erase_messages(
@@ -222,19 +223,11 @@ def _whose(told: Erase | None) -> dict[str, str | None]:
     return {"subject": told.subject, "author": told.author, **scope}
 
 
-async def _carry_out_everywhere(
-    conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan, erase_waiting: EraseWaiting
-) -> None:
-    words = (plan.statements | plan.situations | set(plan.emptied.values())) - plan.kept
-    await _carry_out(conn, workspace, plan)
-    # Inside the transaction: if this fails, nothing is erased, and the caller can try again.
-    await erase_waiting(workspace, remover_of(words))
-
-
-async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> None:
+async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> set[str]:
+    """Erase in the database; returns the words that are to stand nowhere any more."""
     wordings = plan.statements | plan.situations
     swept = wordings - plan.kept
-    words = swept | set(plan.emptied.values()) - plan.kept
+    words = (swept | set(plan.emptied.values())) - plan.kept - {""}
     await plan.collect_messages(conn, workspace, swept)
     cut = remover_of(wordings)
     rewritten = {message_id: cut(content) for message_id, content in plan.cut.items()} | dict.fromkeys(plan.emptied, "")
@@ -254,12 +247,13 @@ async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePl
         await _forget_in_artifacts(conn, workspace, {None: words})
     else:
         sessions = [session for session in plan.by_session if session]
-        await conn.execute(_SQL["drop_queries_of_sessions"], values | {"whole": list(words), "sessions": sessions})
+        await conn.execute(_SQL["drop_queries_of_sessions"], values | {"whole": spellings(words), "sessions": sessions})
         await _forget_in_artifacts(conn, workspace, plan.by_session)
     await _sweep(conn, workspace, swept)
     # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased now.
     ((moment,),) = await (await conn.execute(_SQL["moment"])).fetchall()
     await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
+    return words
 
 
 async def _cut_memories(conn: AsyncConnection[Any], workspace: str, values: Mapping[str, Any], cut: Cut) -> None:

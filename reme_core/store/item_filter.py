@@ -80,8 +80,7 @@ class ItemFilter:
         if isinstance(wanted, float) and math.isnan(wanted):
             return "false"  # NaN equals nothing, not even itself
         # Agents write and read values in Python, where True equals 1 and False equals 0.
-        same = [wanted, bool(wanted)] if wanted in (0, 1) and not isinstance(wanted, str) else [wanted]
-        alike = [*same, int(wanted)] if len(same) > 1 else same
+        alike = [wanted, bool(wanted), int(wanted)] if wanted in (0, 1) and not isinstance(wanted, str) else [wanted]
         return f"{value} = any({self._bind([_json(one) for one in alike])}::jsonb[])"
 
     def _operator(self, value: str, name: str, operand: Any) -> str:

@@ -45,7 +45,7 @@ _Waiting = tuple[int, str, str]  # document, author and content of a message wit
 
 log = logging.getLogger(__name__)
 
-_SQL = load("message.sql", columns=rows.select(rows.MESSAGE_COLUMNS))
+_SQL = load("message.sql", columns=rows.select(rows.MESSAGE_COLUMNS), names=", ".join(rows.MESSAGE_COLUMNS))
 
 
 @dataclass(slots=True)
@@ -314,53 +314,47 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
         waiting = await database.fetch(workspace, _SQL["unembedded"], values)
         if not waiting:
             return done
-        waiting, vectors = await _embed_what_can_be(database, workspace, embedder, waiting)
-        if not waiting:
+        made = await _embed_what_can_be(database, workspace, embedder, waiting)
+        if not made:
             continue
         async with database.write_transaction(workspace) as conn:
-            values = {"workspace": workspace, "documents": [row[0] for row in waiting]}
+            values = {"workspace": workspace, "documents": [row[0] for row, _ in made]}
             # A message that was erased meanwhile must get no vector: it would be a trace of its words.
             still = set(await (await conn.execute(_SQL["still_unembedded"], values)).fetchall())
-            kept = [place for place, row in enumerate(waiting) if row in still]
+            kept = [(row[0], vector) for row, vector in made if row in still]
             if not kept:
                 continue  # nor may a workspace be made again that was cleared
+            vectors = np.stack([vector for _, vector in kept])
             state = await writer.begin(conn, workspace, "message", count=0)
             await writer.bind(conn, workspace, vectors, state, model=embedder.name)
-            documents = [(waiting[place][0], "conversation", True) for place in kept]
-            await writer.write_vectors(conn, workspace, documents, vectors[kept], model=embedder.name, hnsw=state.hnsw)
-            values["documents"] = [document[0] for document in documents]
-            await conn.execute(_SQL["mark_embedded"], values)
-        done += len(waiting)
+            documents = [(document, "conversation", True) for document, _ in kept]
+            await writer.write_vectors(conn, workspace, documents, vectors, model=embedder.name, hnsw=state.hnsw)
+            await conn.execute(_SQL["mark_embedded"], values | {"documents": [document for document, _ in kept]})
+        done += len(made)
 
 
 async def _embed_what_can_be(
     database: Database, workspace: str, embedder: Embedder, waiting: Sequence[_Waiting]
-) -> tuple[list[_Waiting], Vectors]:
+) -> list[tuple[_Waiting, Vectors]]:
     """Embed messages, and return them with their vectors, without those that the model refuses even alone."""
     passages = [passage(content, author) for _, author, content in waiting]
     try:
-        return list(waiting), await embedder.embed(passages, "passage")
+        return list(zip(waiting, await embedder.embed(passages, "passage"), strict=True))
     except ModelError:
         await embedder.embed([_HARMLESS], "passage")  # if this fails too, the endpoint is at fault, and not a text
-    if len(waiting) == 1:
-        try:  # once more: it may have been away for a moment, which was over when the harmless text came
-            return list(waiting), await embedder.embed(passages, "passage")
-        except ModelError as error:
-            document, author, content = waiting[0]
-            words = {"document": document, "author": author, "content": content}
-            values = {"workspace": workspace, "reason": str(error), **words}
-            if await database.execute(workspace, _SQL["mark_refused"], values):
-                log.warning("a message of workspace '%s' gets no vector, words alone find it: %s", workspace, error)
-            return [], np.empty((0, 0), np.float32)
-    # One text makes an endpoint refuse the whole batch. Halving the batch again and again finds it.
-    middle = len(waiting) // 2
-    parts = [
-        await _embed_what_can_be(database, workspace, embedder, part) for part in (waiting[:middle], waiting[middle:])
-    ]
-    found = [(some, vectors) for some, vectors in parts if some]
-    if not found:
-        return [], np.empty((0, 0), np.float32)
-    return [row for some, _ in found for row in some], np.concatenate([vectors for _, vectors in found])
+    if len(waiting) > 1:
+        # One text makes an endpoint refuse the whole batch. Halving the batch again and again finds it.
+        middle = len(waiting) // 2
+        first = await _embed_what_can_be(database, workspace, embedder, waiting[:middle])
+        return first + await _embed_what_can_be(database, workspace, embedder, waiting[middle:])
+    try:  # once more: it may have been away for a moment, which was over when the harmless text came
+        return list(zip(waiting, await embedder.embed(passages, "passage"), strict=True))
+    except ModelError as error:
+        document, author, content = waiting[0]
+        values = {"workspace": workspace, "document": document, "author": author, "content": content}
+        if await database.execute(workspace, _SQL["mark_refused"], values | {"reason": str(error)}):
+            log.warning("a message of workspace '%s' gets no vector, words alone find it: %s", workspace, error)
+        return []
 
 
 async def unsummarised_messages(

@@ -21,6 +21,7 @@ from reme_core.models.registry import embedder_by_name
 from reme_core.postgres.database import Database
 from reme_core.settings import Settings
 from reme_core.store.index import hnsw
+from reme_core.store.index.writer import check_width
 from reme_core.store.sql import load
 
 Result = TypeVar("Result")
@@ -153,9 +154,8 @@ def unit_vectors(vectors: Sequence[Sequence[float]] | Vectors, count: int, embed
     array = np.asarray(vectors, dtype=np.float32)
     if array.ndim != 2 or len(array) != count:
         raise InputError(f"{count} embeddings are needed, one row each; got an array of shape {array.shape}")
-    width = embedder.dimensions
-    if width and array.shape[1] != width:
-        raise InputError(f"'{embedder.name}' has {width} dimensions; the embeddings given have {array.shape[1]}")
+    if embedder.dimensions:
+        check_width(embedder.name, array.shape[1], embedder.dimensions)
     squares = np.einsum("ij,ij->i", array, array)
     if not (np.isfinite(squares).all() and squares.all()):
         raise InputError("an embedding is all zeros or not finite; embed the text again")

@@ -19,13 +19,9 @@ update reme.workspace set embedding_model = %(model)s where workspace_id = %(wor
 -- name: insert_memories
 -- Those that exist already are left out, and the caller rolls back. As every insert, it reads the row of the workspace: so
 -- it is carried out where that is, if rows are distributed over servers.
-insert into reme.memory (workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,
-                         score, status, superseded_by, observed_at, valid_during, expired_at, created_at, updated_at, author,
-                         seen_count, freq, utility, metadata, user_id, agent_id, run_id)
-select w.workspace_id, memory_id, document_id, kind, subject, when_to_use, content, keywords, importance,
-       score, status, superseded_by, observed_at, valid_during, expired_at, row.created_at, updated_at, author,
-       seen_count, freq, utility, metadata, user_id, agent_id, run_id
-from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory, %(rows)s::jsonb) as row
+insert into reme.memory (workspace_id, document_id, ${names})
+select w.workspace_id, m.document_id, ${columns}
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.memory, %(rows)s::jsonb) as m
 where w.workspace_id = %(workspace)s
 on conflict (workspace_id, memory_id) do nothing
 returning memory_id

@@ -62,13 +62,9 @@ cross join lateral (
 order by tail.session_id, tail.position
 
 -- name: insert_messages
-insert into reme.message (workspace_id, message_id, document_id, session_id, position, role, author, content,
-                          terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata,
-                          user_id, agent_id, run_id)
-select w.workspace_id, message_id, document_id, session_id, position, role, author, content,
-       terms, reasoning_content, tool_calls, tool_call_id, sent_at, embedded_at, summarised_at, metadata,
-       user_id, agent_id, run_id
-from reme.workspace w cross join jsonb_populate_recordset(null::reme.message, %(rows)s) as row
+insert into reme.message (workspace_id, document_id, position, terms, embedded_at, summarised_at, ${names})
+select w.workspace_id, m.document_id, m.position, m.terms, m.embedded_at, m.summarised_at, ${columns}
+from reme.workspace w cross join jsonb_populate_recordset(null::reme.message, %(rows)s) as m
 where w.workspace_id = %(workspace)s
 
 -- name: unembedded
