@@ -19,11 +19,12 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import Internal
 from reme_core.given import zone_of
+from reme_core.marks import READ
 from reme_core.models import ChatModel
 from reme_core.models.likeness import ALIKE, likeness
 from reme_core.personal.filter import statements, take_in
 from reme_core.personal.grounding import NO_EVIDENCE, VALUE, inventions
-from reme_core.personal.nearby import READ, STATED, nearest, subject_of
+from reme_core.personal.nearby import STATED, nearest, subject_of
 from reme_core.personal.outcome import add_to_result
 from reme_core.personal.quotes import keep_quotes
 from reme_core.personal.state import PersonalState

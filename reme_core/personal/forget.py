@@ -12,13 +12,13 @@ from itertools import chain, count
 from typing import Final
 
 from reme_core.flows.deps import Deps
-from reme_core.personal.nearby import QUOTED, subject_of
+from reme_core.marks import QUOTED, forgotten_note, kept_from_recall
+from reme_core.personal.nearby import subject_of
 from reme_core.personal.outcome import Outcome
 from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Erase
 from reme_core.store.filters import Filters
-from reme_core.store.marks import forgotten_note, kept_from_recall
 from reme_core.store.messages import said_by_others
 from reme_core.store.relevance import judged_hits
 from reme_core.text.commands import Command

@@ -13,8 +13,6 @@ from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message
 
 STATED: Final = [str(kind) for kind in PERSONAL_KINDS if kind != Kind.INSIGHT]
 """The kinds that people state. Insights are not stated, but concluded from these."""
-READ, QUOTED = "read", "quoted"
-"""How a memory was made, in its `metadata["mode"]`: read by a model, or what somebody said word for word."""
 
 
 async def nearest(

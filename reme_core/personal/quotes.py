@@ -17,16 +17,16 @@ import numpy as np
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
+from reme_core.marks import QUOTED, forgotten_note
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget, was_said_by
-from reme_core.personal.nearby import QUOTED, nearest, subject_of
+from reme_core.personal.nearby import nearest, subject_of
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.state import PersonalState
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, Embedded, Erase
 from reme_core.store.filters import Filters
-from reme_core.store.marks import forgotten_note
 from reme_core.text.commands import Command, command_of, validity_of_wishes, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish

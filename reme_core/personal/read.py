@@ -18,11 +18,12 @@ from typing import Final
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.given import zone_of
+from reme_core.marks import is_quote
 from reme_core.models import ChatModel
 from reme_core.personal import grounding
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import keep_from_recall, memories_to_forget
-from reme_core.personal.nearby import QUOTED, STATED, nearest, subject_of
+from reme_core.personal.nearby import STATED, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
 from reme_core.personal.outcome import Outcome, carry_out
 from reme_core.personal.quotes import Piece, pieces_of, pieces_worth_keeping, words_of
@@ -191,7 +192,7 @@ class _Reader:
         newest = await memories.list(workspace, Filters(kinds=STATED, **scope), limit=self.shown)
         found = {m.memory_id: m for m in [*standing, *near, *newest]}
         # A quote that no model has read yet does not stand as it is.
-        settled = [m for m in found.values() if m.metadata.get("mode") != QUOTED or m.metadata.get("read")]
+        settled = [m for m in found.values() if not is_quote(m) or m.metadata.get("read")]
         return settled[: self.shown + _BRIEFLY]
 
     async def _ask(self, remembered: Sequence[Memory]) -> list[Operation]:

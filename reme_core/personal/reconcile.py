@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from reme_core.marks import READ, forgotten_note, is_quote
 from reme_core.personal.forget import erasure_of, was_said_by
-from reme_core.personal.nearby import QUOTED, READ, subject_of
+from reme_core.personal.nearby import subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
 from reme_core.personal.quotes import pieces_of
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, Erase
-from reme_core.store.marks import forgotten_note
 from reme_core.text.commands import Command, validity_of_wishes
 from reme_core.text.forgetting import erases, names_topic
 from reme_core.text.likeness import part_told, says_the_same
@@ -86,7 +86,7 @@ class Reconciliation:
 
     def outcome(self) -> Outcome:
         """What has come of the operations; quotes give way to what was made of their messages."""
-        for quote in (memory for memory in self.made_before if memory.metadata.get("mode") == QUOTED):
+        for quote in filter(is_quote, self.made_before):
             own = {source.id for source in quote.sources}
             heir = next((m for m in self.new.values() if own & {source.id for source in m.sources}), None)
             if quote.memory_id in self.closing:

@@ -12,7 +12,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.ops.query_time import askers_zone, narrowest
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
-from reme_core.personal.nearby import QUOTED
+from reme_core.marks import is_quote
 from reme_core.prompts.note import is_quoted, render, why_missing
 from reme_core.prompts.transcript import language, person_of
 from reme_core.store.filters import Filters
@@ -131,7 +131,7 @@ def _is_shown(memory: Memory) -> bool:
         return True
     if memory.valid_until is None:  # it never held, or holds on in the words of its successor
         return False
-    replaced = memory.status == Status.SUPERSEDED and memory.metadata.get("mode") == QUOTED
+    replaced = memory.status == Status.SUPERSEDED and is_quote(memory)
     return memory.status != Status.DELETED and not replaced and "forgotten" not in memory.metadata
 
 

@@ -13,6 +13,7 @@ from datetime import date, datetime, timedelta, tzinfo
 from typing import Final, TypeVar
 
 from reme_core.given import zone_of
+from reme_core.marks import is_quote, messages_replaced_by
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
 from reme_core.prompts.fence import NOTE_METADATA
@@ -77,12 +78,7 @@ def why_missing(made: Note, hit: Hit, offered: Sequence[Hit]) -> str:
 def is_quoted(message: Memory, memories: Iterable[Memory]) -> bool:
     """Whether one of some memories has all the words of a message, or others that correct them."""
     said = message.content.strip()
-    return any(said in memory.content or _corrects(memory, message) for memory in memories)
-
-
-def _corrects(memory: Memory, message: Memory) -> bool:
-    named = memory.metadata.get("corrects")  # callers may keep anything under this name
-    return isinstance(named, list) and message.memory_id in named
+    return any(said in memory.content or message.memory_id in messages_replaced_by(memory) for memory in memories)
 
 
 def render(
@@ -170,7 +166,7 @@ _DATES: Final[dict[Language, dict[str, str]]] = {
 def _statement(memory: Memory, language: Language, zone: tzinfo) -> str:
     text = condense(as_text(memory, language), LONGEST)
     # What somebody said is quoted; what a model read from it stands as a sentence.
-    if memory.metadata.get("mode") == "quoted" and memory.observed_at:
+    if is_quote(memory) and memory.observed_at:
         speaker = f", {shown_name(memory.author)}" if memory.author.lower() not in ("", "user", "human") else ""
         text = f"{_long_date(memory.observed_at.astimezone(zone).date(), language)}{speaker}: “{text}”"
         when = _DATES[language]["until"].format(until=_last_day(memory, zone)) if memory.valid_until else ""

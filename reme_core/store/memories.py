@@ -12,6 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import EmbeddingModelError, InputError, NotFoundError
+from reme_core.marks import with_values
 from reme_core.models.base import Embedder, Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import change as changes
@@ -21,7 +22,6 @@ from reme_core.store.erasure import EraseWaiting, erase_as_told, erase_memories
 from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.index import hnsw, postings, writer
 from reme_core.store.index.embedders import WorkspaceModels, unit_vectors
-from reme_core.store.marks import with_values
 from reme_core.store.seen_again import addition, read_back
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last

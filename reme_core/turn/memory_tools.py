@@ -17,6 +17,7 @@ from pydantic import BaseModel, Field, ValidationError, create_model, validate_c
 
 from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.given import zone_of
+from reme_core.marks import forgotten_note
 from reme_core.models.base import Tool
 from reme_core.prompts import Language
 from reme_core.prompts.note import dates_of
@@ -24,7 +25,6 @@ from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import shown_name
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.store.marks import forgotten_note
 from reme_core.text.terms import language_of
 from reme_core.turn.failures import within
 from reme_core.turn.memory import TurnMemory

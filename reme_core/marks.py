@@ -1,4 +1,4 @@
-"""What memory itself notes in the metadata of a memory: which messages it quotes, corrects or keeps from recall.
+"""What memory itself notes in the metadata of a memory: how it was made, what it corrects, what it keeps from recall.
 
 Callers may keep anything under the same names; only what has the form of such a note counts.
 """
@@ -10,6 +10,14 @@ from typing import Any
 
 from reme_core.types import Memory
 
+READ, QUOTED = "read", "quoted"
+"""How a memory was made, in its `metadata["mode"]`: read by a model, or what somebody said word for word."""
+
+
+def is_quote(memory: Memory) -> bool:
+    """Whether a memory is what somebody said, word for word."""
+    return memory.metadata.get("mode") == QUOTED
+
 
 def forgotten_note(memory: Memory, *others: str) -> dict[str, list[str]]:
     """Metadata for a memory that is closed: recall leaves out its messages and these others, until it is restored."""
@@ -17,9 +25,18 @@ def forgotten_note(memory: Memory, *others: str) -> dict[str, list[str]]:
 
 
 def kept_from_recall(memory: Memory) -> list[str]:
-    """The ids of the messages that such a note names."""
-    note = memory.metadata.get("forgotten")
-    return [name for name in note if isinstance(name, str)] if isinstance(note, list) else []
+    """The ids of the messages that recall leaves out since the memory was closed."""
+    return _messages_in(memory, "forgotten")
+
+
+def messages_replaced_by(memory: Memory) -> list[str]:
+    """The ids of the messages in whose place the memory stands, since its words were changed."""
+    return _messages_in(memory, "corrects")
+
+
+def _messages_in(memory: Memory, name: str) -> list[str]:
+    note = memory.metadata.get(name)
+    return [message for message in note if isinstance(message, str)] if isinstance(note, list) else []
 
 
 def with_values(before: Memory, values: Mapping[str, Any]) -> Memory:
@@ -28,10 +45,10 @@ def with_values(before: Memory, values: Mapping[str, Any]) -> Memory:
     noted: dict[str, Any] = {
         name: note for name in ("corrects", "forgotten") if isinstance(note := before.metadata.get(name), list)
     }
-    if before.metadata.get("mode") == "quoted":
+    if is_quote(before):
         after.metadata = {name: value for name, value in after.metadata.items() if name != "mode"}
         # Nobody said new words: they are no quote, and take the place of the messages in a note.
-        is_quote = after.content == before.content
-        noted |= {"mode": "quoted"} if is_quote else {"corrects": forgotten_note(after)["forgotten"]}
+        unchanged = after.content == before.content
+        noted |= {"mode": QUOTED} if unchanged else {"corrects": forgotten_note(after)["forgotten"]}
     after.metadata = {**after.metadata, **noted}
     return after
