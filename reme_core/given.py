@@ -137,7 +137,7 @@ def storable(value: Any) -> Any:
     >>> storable({"said": ["a\x00b"]})
     {'said': ['a\ufffdb']}
     """
-    if type(value) is str:
+    if isinstance(value, str):
         return value if value.isascii() and "\0" not in value else _UNSTORABLE.sub("\ufffd", value)
     if isinstance(value, list):
         return [storable(member) for member in value]

@@ -26,6 +26,7 @@ from procrastinate import JobContext
 from psycopg import AsyncConnection
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
+from reme_core.given import storable
 from reme_core.jobs.told import Job, QueueLoad, Summary
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, STALLED_SECONDS, Tries, Worker, make_app, translating_queue_errors
 from reme_core.postgres.database import Database
@@ -33,7 +34,6 @@ from reme_core.settings import WorkerSettings
 from reme_core.settings.sections import MAX_HOURS
 from reme_core.store.messages import unsummarised_messages
 from reme_core.store.sql import load
-from reme_core.text.plain import plain_text
 from reme_core.types import Message
 
 log = logging.getLogger(__name__)
@@ -194,7 +194,7 @@ class Background:
         is_ours = isinstance(error, ReMeError)
         self._failures.append((context.job.id, type(error) if isinstance(error, ReMeError) else ReMeError))
         # It may quote what a tool or a model said, with characters that Postgres cannot store.
-        why = plain_text(str(error) if is_ours else f"{type(error).__name__}: {error}")
+        why = storable(str(error) if is_ours else f"{type(error).__name__}: {error}")
         with contextlib.suppress(DatabaseError):  # then the database is the reason, and the log says so
             is_try = not isinstance(error, _NO_TRIES)
             before = await self._note(context, workspace, why, is_try=is_try)

@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from reme_core.errors import ModelError, ModelUnavailableError
+from reme_core.given import storable
 from reme_core.models.base import Answer, Completion, Conversation, OnCall, Tool, Usage, report_call
 from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.text.answers import strip_thinking
-from reme_core.text.plain import plain_text
 from reme_core.types import Message
 
 Answering = Callable[[list[Message]], Coroutine[Any, Any, Completion]]
@@ -84,7 +84,7 @@ class AgentChat:
         except Exception as error:  # each framework raises errors of its own
             raise ModelUnavailableError(f"{self.name}, the model of the agent, failed: {error!r}") from error
         usage.prompt_tokens, usage.completion_tokens = answer.prompt_tokens, answer.completion_tokens
-        return replace(answer, text=strip_thinking(plain_text(answer.text)))
+        return replace(answer, text=strip_thinking(storable(answer.text)))
 
 
 def _to_wire(messages: Conversation) -> list[Wire]:

@@ -18,7 +18,6 @@ from reme_core.models.base import Answer, Completion, Conversation, RemoteModel,
 from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
 from reme_core.text.answers import strip_thinking
-from reme_core.text.plain import plain_text
 from reme_core.types import Message, ToolCall
 
 log = logging.getLogger(__name__)
@@ -164,7 +163,7 @@ class OpenAIChat(RemoteModel):
         try:  # the SDK does not validate: any JSON that the server sent may be in these fields
             _read_usage(answer.usage, usage)
             message = answer.choices[0].message
-            message.content = plain_text(message.content or "")
+            message.content = storable(message.content or "")
             "".join(call.id or "" for call in message.tool_calls or ())
             "".join(call.function.name or "" for call in message.tool_calls or () if call.type == "function")
         except (AttributeError, IndexError, TypeError, ValueError):

@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from reme_core.errors import InputError, SpoolError
+from reme_core.given import storable
 from reme_core.postgres.errors import mask_password
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry, SpoolFile
 from reme_core.store.wordings import Cut
-from reme_core.text.plain import encode_json, plain_json, plain_text
+from reme_core.text.plain import encode_json, plain_json
 from reme_core.types import SCOPES, Message
 
 log = logging.getLogger(__name__)
@@ -292,7 +293,7 @@ def sanitise(message: Message) -> Message:
     values: dict[str, Any] = {name: getattr(message, name) for name in type(message).model_fields}
     # Most messages are plain texts already. In the other two anything may stand, also what cannot be compared.
     texts = "".join(value for value in values.values() if isinstance(value, str))
-    if not (message.metadata or message.tool_calls) and plain_text(texts) == texts:
+    if not (message.metadata or message.tool_calls) and storable(texts) == texts:
         return message
     values["tool_calls"] = [call.model_dump() for call in message.tool_calls]
     sent_at = values.pop("sent_at")

@@ -11,10 +11,10 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from reme_core.errors import DatabaseError, InputError, NotFoundError
+from reme_core.given import storable
 from reme_core.postgres.database import Database
 from reme_core.store.rows import check_text, first_by
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
-from reme_core.text.plain import plain_text
 from reme_core.text.redact import redact
 
 _SQL = load("artifact.sql")
@@ -88,7 +88,7 @@ def stored_text(text: str, kinds: Sequence[str]) -> str:
 
     This text is read, searched and erased later, so its length and its offsets are those to tell.
     """
-    return redact(plain_text(text), kinds)
+    return redact(storable(text), kinds)
 
 
 class Artifacts:

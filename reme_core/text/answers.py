@@ -98,7 +98,7 @@ def parse_json(text: str) -> Any:
 
     Looks at the whole answer, then at its fenced blocks, then for values within other text. The longest value is
     returned; several in a row (JSON lines) are returned as a list. Malformed JSON (single quotes, trailing commas, a
-    missing end) is repaired. What Postgres cannot store is taken out: NUL characters, NaN and the like (`plain_json`).
+    missing end) is repaired. What Postgres cannot store is replaced: NUL characters, NaN and the like (`plain_json`).
 
     Returns:
         A dict or a list; a bare string or number does not count.

@@ -1,4 +1,4 @@
-"""Convert texts and values of any origin to what Postgres can store."""
+"""Convert values of any origin to what Postgres can store."""
 
 from __future__ import annotations
 
@@ -11,17 +11,7 @@ from typing import Any, Final
 import numpy as np
 from pydantic import BaseModel
 
-
-def plain_text(text: str) -> str:
-    r"""Remove NUL characters from a text and replace halves of surrogate pairs by `?`.
-
-    >>> plain_text("a\x00b")
-    'ab'
-    """
-    if "\x00" in text:
-        text = text.replace("\x00", "")
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
+from reme_core.given import storable
 
 _DEEPEST: Final = 99
 """How many lists and dicts may stand in each other: a `JsonObject` may have no more."""
@@ -37,18 +27,18 @@ def plain_json(value: Any, within: Sequence[int] = ()) -> Any:
     {'1': [0.5, ['b'], None]}
     """
     if isinstance(value, str):
-        return plain_text(value)
+        return storable(value)
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float):
         return value if not isinstance(value, float) or math.isfinite(value) else None
     if not isinstance(value, BaseModel | Mapping | list | tuple | set | frozenset):
-        return plain_text(str(value))
+        return storable(str(value))
     if id(value) in within or len(within) == _DEEPEST:
         return "…"
     inside = (*within, id(value))
     if isinstance(value, BaseModel | Mapping):
-        return {plain_text(str(key)): plain_json(member, inside) for key, member in dict(value).items()}
+        return {storable(str(key)): plain_json(member, inside) for key, member in dict(value).items()}
     return [plain_json(member, inside) for member in value]
 
 

@@ -352,24 +352,24 @@ async def test_a_lesson_is_stored_where_the_one_that_said_the_same_goes_before_i
     assert [memory.content for memory in await reme_with_chat.memories.list("w")] == [again]
 
 
-async def test_what_postgres_cannot_store_is_taken_out_of_a_model_s_words(
+async def test_what_postgres_cannot_store_is_replaced_in_a_model_s_words(
     reme_with_chat: Engine, flow: Flow, loopback: Loopback
 ) -> None:
     odd = "wait\0 then \ud83d"
     loopback.chat(json.dumps({"lessons": [lesson("sold\0 out", odd)]}))
     state = await flow(reme_with_chat, "summary_task_memory_simple", workspace_id="w", trajectories=[BOOKED])
-    assert [(memory.when_to_use, memory.content) for memory in state.memories] == [("sold out", "wait then ?")]
+    assert [(memory.when_to_use, memory.content) for memory in state.memories] == [("sold\ufffd out", "wait\ufffd then \ufffd")]
     arguments = json.dumps({"when_to_use": "late\0", "content": odd})
     call = {"id": "c", "type": "function", "function": {"name": "save_memory", "arguments": arguments}}
     loopback.chat({"tool_calls": [call]}, "Saved.")
     await flow(reme_with_chat, "react", workspace_id="other", query=ASKED)
-    assert [memory.content for memory in await reme_with_chat.memories.list("other")] == ["wait then ?"]
+    assert [memory.content for memory in await reme_with_chat.memories.list("other")] == ["wait\ufffd then \ufffd"]
     loopback.chat("no JSON\0")
     with pytest.raises(ModelAnswerError):
         await flow(reme_with_chat, "summary_task_memory_simple", workspace_id="w", trajectories=[BOOKED])
     await reme_with_chat.log_writer.flush()
     raw = await reme_with_chat.database.fetch("w", "select distinct raw from reme.model_call where not ok")
-    assert raw == [("no JSON",)]
+    assert raw == [("no JSON\ufffd",)]
 
 
 async def test_react_answers_with_the_messages_of_reme_01(reme_with_chat: Engine, loopback: Loopback) -> None:

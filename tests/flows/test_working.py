@@ -15,10 +15,10 @@ from pydantic import SecretStr
 from reme_core import ReMe
 from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, InputError, NotFoundError
+from reme_core.given import storable
 from reme_core.settings import Settings, WorkingSettings
 from reme_core.store import artifacts
 from reme_core.testing import Gate
-from reme_core.text.plain import plain_text
 from reme_core.types import Message, ToolCall
 from reme_core.working.offload import handle_in, handles_in
 from reme_core.working.window import cuts
@@ -108,7 +108,7 @@ async def test_an_output_of_bytes_is_read_on_from_where_an_answer_ended(reme: En
         if "goes on with" not in head:
             break
         assert head.endswith(f'goes on with read_working_memory("{handle}", {len(read)})')
-    assert read == plain_text(text)
+    assert read == storable(text)
     excerpt = (await fit(reme, step(1, text), window=16_000)).messages[-1].content
     left = int(re.findall(r"up to offset (\d+)", excerpt)[0])
     assert f"{len(read):,} characters" in excerpt and read[left:] in excerpt
@@ -350,7 +350,7 @@ async def test_a_neighbour_sees_nothing(reme: Engine) -> None:
 @pytest.mark.parametrize("odd", ["", "\x00", "\ud83d"])
 async def test_an_erased_message_is_gone_from_what_left_the_window_too(reme: Engine, odd: str) -> None:
     told = f"My neighbour at number {odd}twelve keeps a tiger in the cellar."
-    secret, said = plain_text(told), talk(20)  # an adapter records what Postgres can store
+    secret, said = storable(told), talk(20)  # an adapter records what Postgres can store
     fitted = await fit(reme, [*said[:3], Message(content=told), *said[3:]])
     said.insert(3, Message(message_id="m", content=secret))
     await reme.record("acme", said, session_id="s", wait=True)

@@ -379,7 +379,7 @@ async def test_what_cannot_be_made_ready_to_store_ends_no_turn_and_may_be_handed
 
 async def test_what_cannot_be_stored_is_cleaned_and_stored(turn: TurnMemory, reme: AsyncReMe) -> None:
     await turn.record([Message(content="a\x00b\ud800", metadata={"type": object, "n": float("inf")})])
-    assert await stored(reme) == ["ab?"]
+    assert await stored(reme) == ["a\ufffdb\ufffd"]
 
 
 async def test_conversations_whose_names_cannot_be_stored_stay_apart(turn: TurnMemory, reme: AsyncReMe) -> None:

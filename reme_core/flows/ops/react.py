@@ -10,13 +10,13 @@ from reme_core.errors import ConfigurationError, ModelAnswerError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
+from reme_core.given import storable
 from reme_core.models import Tool
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import NOTE, NOTE_METADATA, fence
 from reme_core.prompts.note_text import numbered_list
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
-from reme_core.text.plain import plain_text
 from reme_core.types import Kind, Memory, Message, ToolCall
 
 _TEXT = {"type": "string"}
@@ -72,7 +72,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
         return f"Error: there is no tool '{call.name}'; call {' or '.join(_TOOLS)}."
     try:
         arguments = json.loads(call.arguments or "{}")
-        values = {name: plain_text(str(arguments[name])) for name in _TOOLS[call.name].parameters["required"]}
+        values = {name: storable(str(arguments[name])) for name in _TOOLS[call.name].parameters["required"]}
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         return f"Error: {call.name}({call.arguments}) cannot be read: {error!r}. Give JSON with all required fields."
     if not all(value.strip() for value in values.values()):

@@ -299,9 +299,9 @@ def test_any_message_becomes_one_that_can_be_stored() -> None:
         metadata={"score": np.float32(0.5), "nan": float("nan"), "of": {1, 2}, "what": object},
     )
     stored = sanitise(message)
-    assert stored.content == "ab?"
-    assert stored.author == "x"
-    assert stored.tool_calls[0].name == "f"
+    assert stored.content == "a\ufffdb\ufffd"
+    assert stored.author == "x\ufffd"
+    assert stored.tool_calls[0].name == "f\ufffd"
     assert stored.metadata["score"] == 0.5
     assert stored.metadata["nan"] is None
     assert sorted(stored.metadata["of"]) == [1, 2]

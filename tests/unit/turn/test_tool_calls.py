@@ -115,7 +115,7 @@ def test_what_no_database_can_hold_is_cleaned() -> None:
     with observe_call(kept, "clock", {"when": object, "x": float("nan")}) as running:
         running.finish("a\x00b\ud800")
     [call] = kept.calls
-    assert call.output == "ab?"
+    assert call.output == "a\ufffdb\ufffd"
     assert call.input["x"] is None
 
 
