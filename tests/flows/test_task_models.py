@@ -358,7 +358,8 @@ async def test_what_postgres_cannot_store_is_replaced_in_a_model_s_words(
     odd = "wait\0 then \ud83d"
     loopback.chat(json.dumps({"lessons": [lesson("sold\0 out", odd)]}))
     state = await flow(reme_with_chat, "summary_task_memory_simple", workspace_id="w", trajectories=[BOOKED])
-    assert [(memory.when_to_use, memory.content) for memory in state.memories] == [("sold\ufffd out", "wait\ufffd then \ufffd")]
+    [memory] = state.memories
+    assert (memory.when_to_use, memory.content) == ("sold\ufffd out", "wait\ufffd then \ufffd")
     arguments = json.dumps({"when_to_use": "late\0", "content": odd})
     call = {"id": "c", "type": "function", "function": {"name": "save_memory", "arguments": arguments}}
     loopback.chat({"tool_calls": [call]}, "Saved.")

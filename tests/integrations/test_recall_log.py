@@ -97,4 +97,5 @@ async def test_a_query_that_postgres_cannot_store_keeps_no_entry_from_the_log(re
     for query in ("Where \ud83d is \x00 Rex?", "And who is Rex?"):
         assert (await reme.recall("alice", query, current_session="half \udc00 of a pair")).hits
     asked = await logged(reme, "select query, session_id from reme.retrieval order by asked_at")
-    assert asked == [("Where \ufffd is \ufffd Rex?", "half \ufffd of a pair"), ("And who is Rex?", "half \ufffd of a pair")]
+    session = "half \ufffd of a pair"
+    assert asked == [("Where \ufffd is \ufffd Rex?", session), ("And who is Rex?", session)]
