@@ -62,7 +62,7 @@ class Spool:
             SpoolError: Too many entries wait already; this one was not added.
         """
         with self._memory:
-            if len(self._entries) >= self._most:
+            if sum(not waiting.refusal for waiting in self._entries.values()) >= self._most:
                 raise SpoolError(
                     f"{self._most} turns wait for the database already, so this one was not taken; see why the"
                     " database takes none, and hand the turn over again"

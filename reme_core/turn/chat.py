@@ -15,8 +15,9 @@ from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
+from reme_core.prompts.note import Note
 from reme_core.text.terms import language_of
-from reme_core.turn.memory import Note, TurnMemory
+from reme_core.turn.memory import TurnMemory
 from reme_core.types import Memory, Message, new_id
 
 HISTORY_TOKENS = 2_000

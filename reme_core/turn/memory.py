@@ -28,12 +28,11 @@ from reme_core.connection import callers_portal
 from reme_core.errors import InputError, NotFoundError
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.database import check_workspace
-from reme_core.prompts.fence import NOTE_METADATA, is_note
+from reme_core.prompts.fence import is_note
 from reme_core.prompts.note import Note
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, sanitise, spool_path
-from reme_core.store.filters import FilterOptions
 from reme_core.store.rows import check_scope, within_scope
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.chat_format import MessageLike, read_messages
@@ -47,12 +46,10 @@ from reme_core.turn.connections import Client, ReMeLike, TurnConnection
 from reme_core.turn.failures import report_failure, within
 from reme_core.turn.heard import in_scope
 from reme_core.turn.notes import NotesByTurn
-from reme_core.turn.options import TurnOptions, complete_options, name_workspace
+from reme_core.turn.options import OnError, TurnOptions, complete_options, name_workspace
 from reme_core.turn.outbox import Deduplicator, Outbox
 from reme_core.turn.recall import TurnRecall, spell_out
-from reme_core.types import Hit, Kind, Message, Scope, names_in
-
-__all__ = ["NOTE_METADATA", "Note", "TurnMemory"]
+from reme_core.types import Hit, Kind, Message, names_in
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -67,6 +64,7 @@ class TurnMemory(Closing):
 
     Attributes:
         workspace_id: The workspace.
+        recalled_scope: The scope of the memories that are recalled: `scope`, unless `filters` name another one.
         counts: What it has done so far.
     """
 
@@ -95,14 +93,14 @@ class TurnMemory(Closing):
                 the settings names an unknown kind.
         """
         chosen = complete_options(options)
-        self._usage = UsageByWorkspace()
-        self._connection = TurnConnection(database_url, client, chat=chat, usage=self._usage)
         self._chat = chat
+        self._start(database_url, client)
         rules_of(tuple(self.settings.redact))  # raises here, not when the first turn is to be recorded
         self.workspace_id = check_workspace(name_workspace(workspace_id, self.settings))
         self.kinds = spell_out(chosen["kinds"])
-        scope: Scope = {"user_id": chosen["user_id"], "agent_id": chosen["agent_id"], "run_id": chosen["run_id"]}
-        self.scope = check_scope(scope)
+        self.scope = check_scope(
+            {"user_id": chosen["user_id"], "agent_id": chosen["agent_id"], "run_id": chosen["run_id"]}
+        )
         self.top_k = chosen["top_k"]
         self.token_budget = chosen["token_budget"]
         self.position = chosen["position"]
@@ -110,16 +108,12 @@ class TurnMemory(Closing):
         self.write = chosen["write"]
         self.patience = chosen["patience"]
         self.window = chosen["window"]
-        self.counts = Counts()
-        self._usage.begin(self.workspace_id)
         self._recall = TurnRecall(
             self.kinds, chosen["filters"] or {}, self.scope,
             top_k=self.top_k, token_budget=self.token_budget, min_relevance=chosen["min_relevance"],
         )  # fmt: skip
-        self._spool_path = spool_path(chosen["spool"], self.settings)
-        self._outbox = Outbox(self._connection, Spool(self._spool_path), self.counts)
-        self._notes = NotesByTurn(self.counts)
-        self._deduplicator = Deduplicator()
+        self.recalled_scope = self._recall.scope
+        self._keep_in(Spool(spool_path(chosen["spool"], self.settings)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A memory with the same settings and options, and a connection and an outbox of its own.
@@ -127,19 +121,28 @@ class TurnMemory(Closing):
         An open memory that was given as `client` serves both.
         """
         other = copy.copy(self)
-        other.counts = Counts()
-        other._usage = UsageByWorkspace()
-        other._usage.begin(self.workspace_id)
         other._chat = copy.copy(self._chat)
-        place = self.settings if self._connection.is_own else self.reme
-        other._connection = TurnConnection(place, chat=other._chat, usage=other._usage)
-        other._outbox = Outbox(other._connection, Spool(self._spool_path), other.counts)
-        other._notes, other._deduplicator = NotesByTurn(other.counts), Deduplicator()
+        other._start(self.settings if self._connection.is_own else self.reme)
+        other._keep_in(Spool(self._spool.path))
         return other
+
+    def _start(self, place: ReMeLike, client: Client | None = None) -> None:
+        self.counts, self._usage = Counts(), UsageByWorkspace()
+        self._connection = TurnConnection(place, client, chat=self._chat, usage=self._usage)
+        self._notes, self._deduplicator = NotesByTurn(self.counts), Deduplicator()
+
+    def _keep_in(self, spool: Spool) -> None:
+        self._usage.begin(self.workspace_id)
+        self._spool = spool
+        self._outbox = Outbox(self._connection, spool, self.counts)
 
     async def aclose(self) -> None:
         """Deliver what waits, and close the connection if it was opened here."""
         await self.reme.connection.portal.run(self._close())
+
+    async def _close(self) -> None:
+        await self._outbox.aclose(self.patience)
+        await self._connection.close()
 
     @property
     def settings(self) -> Settings:
@@ -152,10 +155,6 @@ class TurnMemory(Closing):
         It blocks until the coroutine has ended, even in a thread with a running event loop.
         """
         return callers_portal().wait(work(*args, **kwargs))
-
-    async def _close(self) -> None:
-        await self._outbox.aclose(self.patience)
-        await self._connection.close()
 
     def for_workspace(self, workspace_id: str) -> Self:
         """A memory for another workspace over the same connection, for agents that serve many tenants.
@@ -180,11 +179,6 @@ class TurnMemory(Closing):
         other = copy.copy(self)
         other._recall, other._notes = self._recall.about(person), NotesByTurn(self.counts)
         return other
-
-    @property
-    def recalled_scope(self) -> FilterOptions:
-        """The scope of the memories that are recalled: `scope`, unless `filters` name another one."""
-        return self._recall.scope
 
     @property
     def reme(self) -> AsyncReMe:
@@ -263,7 +257,7 @@ class TurnMemory(Closing):
 
     async def _hand_over(self, new: Sequence[Message], turn_id: str) -> int:
         self.lend_loop()
-        if not new or (entry := self._put(messages=new)) is None:  # before the first await, where one may be cancelled
+        if (entry := self._put(new, (), self.on_error)) is None:  # before the first await: one may be cancelled
             return 0
         with tracer.start_as_current_span("reme.record", attributes=self._attributes(turn_id)) as span:
             span.set_attribute("reme.messages", len(new))
@@ -281,10 +275,10 @@ class TurnMemory(Closing):
     def record_soon(self, messages: Sequence[MessageLike], turn_id: str = "", *, session_id: str = "") -> int:
         """`record` without awaiting, for a turn that is being cancelled or a generator that is being closed.
 
-        The messages are delivered in the background. A crash can lose them until the spool's file has them.
+        The messages are delivered in the background. A crash can lose them until the spool's file has them. If they are
+        not accepted, the log and `counts` say so, whatever `on_error` says.
         """
-        new = self._new_messages(messages, turn_id, session_id)
-        return len(new) if new and self._deliver_soon(messages=new) else 0
+        return self._deliver_soon(messages=self._new_messages(messages, turn_id, session_id))
 
     def record_calls(self, calls: Sequence[ToolCallResult]) -> int:
         """Hand over finished tool calls for tool memory; nothing is recorded unless `tool` is among the kinds.
@@ -296,7 +290,7 @@ class TurnMemory(Closing):
             How many calls were handed over.
         """
         new = self._deduplicator.new_calls(calls) if self.write != "off" and Kind.TOOL in self.kinds else []
-        return len(new) if new and self._deliver_soon(calls=new) else 0
+        return self._deliver_soon(calls=new)
 
     async def recall(self, query: str, *, limit: int | None = None, min_relevance: float = 0.0) -> list[Hit]:
         """Deliver what waits, and recall without a turn: memories of the kinds in use, and messages, the best first.
@@ -362,22 +356,28 @@ class TurnMemory(Closing):
         said = [] if self.write == "off" else in_scope(read_messages(messages), session_id, self.scope)
         return self._deduplicator.new_messages(said, f"{session_id}/{turn_id}" if turn_id else "")
 
-    def _put(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> Entry | None:
+    def _put(self, messages: Sequence[Message], calls: Sequence[ToolCallResult], on_error: OnError) -> Entry | None:
+        if not (messages or calls):
+            return None
         try:
             done = redact(list(calls), self.settings.redact)
-            return self._outbox.put(Entry(self.workspace_id, self.as_recorded(messages), done))
+            entry = Entry(self.workspace_id, self.as_recorded(messages), done)
+            self._spool.put(entry)
+            return entry
         except Exception as error:  # any error, as in `_note`: the agent has answered, and its answer must not be lost
             self._deduplicator.forget(messages, calls)
             self.counts.refused += 1
             log.error("a turn of workspace '%s' is not recorded: %s", self.workspace_id, error)
-            if self.on_error == "raise":
+            if on_error == "raise":
                 raise
         return None
 
-    def _deliver_soon(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> bool:
-        if (entry := self._put(messages=messages, calls=calls)) is not None:
-            self.reme.connection.portal.submit(self._outbox.keep_for_later(entry.workspace))
-        return entry is not None
+    def _deliver_soon(self, *, messages: Sequence[Message] = (), calls: Sequence[ToolCallResult] = ()) -> int:
+        # It never raises: another error may be under way here, and must not be lost for this one.
+        if self._put(messages, calls, "log") is None:
+            return 0
+        self.reme.connection.portal.submit(self._outbox.keep_for_later(self.workspace_id))
+        return len(messages) + len(calls)
 
     async def _note(self, question: Message | None, present: Sequence[Message], turn_id: str) -> Note:
         with tracer.start_as_current_span("reme.recall", attributes=self._attributes(turn_id)) as span:

@@ -1,4 +1,4 @@
-"""The outbox: takes messages and tool calls from a turn at once, and delivers them when the database answers."""
+"""The outbox: delivers messages and tool calls of turns from the spool when the database answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import psycopg
 
-from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, ReMeError, SpoolError
+from reme_core.errors import ConflictError, DatabaseUnavailableError, InputError, ReMeError, SpoolError
 from reme_core.prompts.fence import is_note
 from reme_core.prompts.transcript import calls_answered
 from reme_core.spool.file import Entry
@@ -99,7 +99,7 @@ class _Tasks:
 
 
 class Outbox:
-    """Puts entries into the spool, and delivers them from there to the database.
+    """Delivers the entries of a spool to the database, and sees to it that the spool's file has them before.
 
     It works in tasks of its own, so that cancelling a turn does not cancel a delivery.
     """
@@ -111,15 +111,6 @@ class Outbox:
         self.tasks = _Tasks()
         _outboxes.add(self)
         self._closed = False  # if True, background work does not connect; the next turn opens it again
-
-    def put(self, entry: Entry) -> Entry:
-        """Accept an entry, from any thread, and return it. The next of the coroutines below delivers it.
-
-        Raises:
-            SpoolError: Too many entries wait already; this one was not accepted.
-        """
-        self._spool.put(entry)
-        return entry
 
     async def make_safe(self, entry: Entry, write: Write, patience: float) -> None:
         """Return when a crash can no longer lose the entry; if `write` is `awaited`, when the database has it.
@@ -292,7 +283,7 @@ class Outbox:
                     done.append(entry_id)
                 except Exception as error:  # the database may still take others, unless it or the workspace is away
                     errors.append(error)
-                    if isinstance(error, DatabaseError | ConflictError):
+                    if isinstance(error, DatabaseUnavailableError | ConflictError):
                         break
         finally:
             await asyncio.to_thread(self._spool.remove, done)

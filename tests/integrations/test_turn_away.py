@@ -14,8 +14,8 @@ import psycopg
 import pytest
 
 from reme_core import AsyncReMe
-from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError, SpoolError
-from reme_core.settings import Settings
+from reme_core.errors import DatabaseError, DatabaseUnavailableError, InputError, ReMeError, SpoolError
+from reme_core.settings import LimitSettings, Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
 from reme_core.store.tool_calls import ToolCallResult
@@ -81,7 +81,7 @@ from pathlib import Path
 from reme_core.types import Message
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.turn import TurnMemory
-from reme_core.settings import Settings
+from reme_core.settings import LimitSettings, Settings
 
 async def main(url, folder):
     spool = Path({spool!r}) if {spool!r} else "file"
@@ -127,7 +127,7 @@ async def test_a_message_that_is_refused_is_set_aside_and_holds_up_no_others(
         await turn.record([Message(content="three")])
         assert turn.counts.set_aside == 1
         assert sorted(await stored(reme)) == ["one", "three", "two"]
-        kept = turn._outbox._spool
+        kept = turn._spool
         [refused] = kept.refusals()
         assert [message.content for message in refused.messages] == ["bad"]
         assert "too long" in refused.refusal
@@ -137,6 +137,29 @@ async def test_a_message_that_is_refused_is_set_aside_and_holds_up_no_others(
         assert [message.content for entry in kept.refusals() for message in entry.messages] == ["bad"]
         await turn.clear()
         assert kept.refusals() == []
+
+
+async def test_a_turn_that_always_takes_too_long_holds_up_no_others(settings: Settings, reme: AsyncReMe) -> None:
+    assert settings.database_url is not None
+    limits = LimitSettings(write_seconds=0.5)
+    async with await psycopg.AsyncConnection.connect(settings.database_url.get_secret_value()) as owner:
+        await owner.execute(
+            "create function reme.dawdle() returns trigger language plpgsql"
+            " as $$ begin perform pg_sleep(5); return new; end $$"
+        )
+        await owner.execute(
+            "create trigger dawdle before insert on reme.message for each row when (new.content = 'slow')"
+            " execute function reme.dawdle()"
+        )
+    slow = settings.model_copy(update={"limits": limits})
+    async with TurnMemory(slow, "alice", spool="memory") as turn:
+        for text in ("slow", "one", "two"):
+            turn._spool.put(Entry("alice", [Message(content=text)]))
+        with pytest.raises(DatabaseError, match="cancelled a statement"):
+            await turn.reme.connection.portal.run(turn._outbox.flush("alice"))
+        assert sorted(await stored(reme)) == ["one", "two"]
+        [waiting] = turn._spool.entries()
+        assert [message.content for message in waiting.messages] == ["slow"]
 
 
 async def test_a_turn_that_is_refused_is_an_error_of_its_own_workspace_alone(reme: AsyncReMe) -> None:
@@ -274,8 +297,8 @@ async def test_a_turn_too_many_is_refused_and_can_be_handed_over_again(
         turn.on_error = "raise"
         with pytest.raises(SpoolError):
             await turn.record(said)
-        with pytest.raises(SpoolError):
-            turn.record_soon(said)
+        assert turn.record_soon(said) == 0  # it is called where another error is under way
+        assert turn.counts.refused == 3
         gate.open()
         turn.patience = 20.0
         await turn.begin(ASKED)

@@ -216,6 +216,10 @@ def test_what_is_beyond_the_bounds_is_refused_and_nothing_is_given_up(tmp_path: 
     spool.remove([spool.entries()[0].entry_id])
     spool.put(entry("3"))
     assert texts(spool) == ["1", "2", "3"]
+    refused = spool.entries()[0]
+    spool.set_aside(refused, "it is too long")  # it waits no more
+    spool.put(entry("4"))
+    assert texts(spool) == ["2", "3", "4"]
 
 
 def test_erasing_reaches_the_file_the_memory_and_other_processes(tmp_path: Path) -> None:
