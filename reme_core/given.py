@@ -37,8 +37,13 @@ class Given(BaseModel):
         """Make it.
 
         Raises:
-            InputError: A value does not fit.
+            InputError: A value does not fit, or a name is one of ours without its `_id`, such as `session`.
         """
+        # Other unknown names may be what a chat API has put into a message: a caller hands on all of it.
+        fields = self.__class__.model_fields
+        for name in values:
+            if name not in fields and f"{name}_id" in fields:
+                raise InputError(f"there is no field '{name}'; did you mean '{name}_id'?")
         try:
             super().__init__(**values)
         except ValidationError as error:

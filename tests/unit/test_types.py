@@ -77,6 +77,14 @@ def test_whose_it_is_cannot_be_mistyped(kind: Callable[..., object], name: str) 
     kind(content="x", refusal=None, annotations=[])  # what chat APIs add is no mistake
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"), [(Message, "session"), (Message, "user"), (Episode, "task"), (Memory, "run")]
+)
+def test_a_name_of_ours_without_its_id_is_refused(kind: Callable[..., object], name: str) -> None:
+    with pytest.raises(InputError, match=f"there is no field '{name}'; did you mean '{name}_id'"):
+        kind(**{name: "x"})
+
+
 def test_a_kind_that_is_named_twice_is_one() -> None:
     # Messages named twice were read as messages and something else, which was all memories.
     [messages] = Filters.of(kind=["conversation", "conversation"]).apart
