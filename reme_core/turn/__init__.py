@@ -46,7 +46,7 @@ from reme_core.turn.options import (
 )
 from reme_core.turn.plain_loop import Turn
 from reme_core.turn.tool_calls import OWN_TOOLS, ToolCallSink, ToolRun, calls_in, observe_call, tool_call_result
-from reme_core.turn.window import SESSION, WindowTools, fit_window
+from reme_core.turn.window import SESSION, WindowTools, fit_messages, fit_window
 from reme_core.working.api import Fitted
 from reme_core.working.window import CountTokens
 
@@ -99,6 +99,7 @@ __all__ = [
     "check_workspace",
     "decode_json",
     "encode_json",
+    "fit_messages",
     "fit_window",
     "heard_call",
     "heard_message",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Final
+from itertools import groupby
+from typing import Final, TypeVar
 
 from opentelemetry import trace
 
@@ -12,6 +13,7 @@ from reme_core.text.chat_format import MessageLike
 from reme_core.turn.failures import report_failure, within
 from reme_core.turn.memory import TurnMemory
 from reme_core.turn.memory_tools import MemoryTool, answer_model
+from reme_core.types import Message
 from reme_core.working.answers import MOST_FOUND, MOST_READ, grep_answer, read_answer
 from reme_core.working.api import Fitted
 from reme_core.working.window import CountTokens
@@ -20,6 +22,7 @@ SESSION: Final[ContextVar[str]] = ContextVar("reme_session", default="")
 """The id of the running agent's conversation, for the tools that it calls; adapters set it."""
 
 tracer = trace.get_tracer("reme_core")
+Own = TypeVar("Own")
 
 
 async def fit_window(
@@ -49,6 +52,53 @@ async def fit_window(
             if turn.on_error == "raise":
                 raise
     return None
+
+
+async def fit_messages(
+    turn: TurnMemory,
+    given: list[Own],
+    session_id: str,
+    *,
+    parts_of: Callable[[Own], Sequence[Message]],
+    with_parts: Callable[[Own, dict[int, Message]], Own],
+    summary: Callable[[str], Own],
+    count_tokens: CountTokens | None = None,
+) -> list[Own]:
+    """The messages of a framework that fit the turn's `window`; the same list if all are to be shown.
+
+    Args:
+        turn: The memory.
+        given: The conversation, in the framework's own messages.
+        session_id: The id of the conversation.
+        parts_of: What a message is to memory: at least one part.
+        with_parts: Makes a message anew of those of its parts that stay, by their numbers; some are shortened.
+        summary: Makes a message of the summary of those that are left out.
+        count_tokens: The model's own tokenizer.
+
+    Raises:
+        ReMeError: Memory failed, and `on_error` is `raise`.
+    """
+    if turn.window is None:
+        return given
+    parts = [list(parts_of(message)) for message in given]
+    places = [(place, number) for place, of_one in enumerate(parts) for number in range(len(of_one))]
+    fitted = await fit_window(
+        turn, [part for of_one in parts for part in of_one], session_id, count_tokens=count_tokens
+    )
+    if fitted is None:
+        return given
+    shown: list[Own] = []
+    pairs = zip(fitted.places, fitted.messages, strict=True)
+    # No cut separates a call from its results, so the results of one message stay or leave together.
+    for place, group in groupby(pairs, key=lambda pair: places[pair[0]][0] if pair[0] >= 0 else -1):
+        kept = list(group)
+        if place < 0:
+            shown.append(summary(kept[0][1].content))
+            continue
+        left = {places[index][1]: part for index, part in kept}
+        is_whole = len(left) == len(parts[place]) and all(part is parts[place][n] for n, part in left.items())
+        shown.append(given[place] if is_whole else with_parts(given[place], left))
+    return shown
 
 
 class WindowTools:

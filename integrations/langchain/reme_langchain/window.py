@@ -9,8 +9,7 @@ from typing import Any
 from langchain.agents.middleware import ModelRequest
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from reme_core.turn import NOTE_METADATA, SESSION, CountTokens, TurnMemory, fit_window
-from reme_core.types import Message
+from reme_core.turn import NOTE_METADATA, SESSION, CountTokens, TurnMemory, fit_messages
 from reme_langchain.convert import has_words, to_message
 
 
@@ -28,31 +27,21 @@ async def show_what_fits(
     request: ModelRequest[Any], memory: TurnMemory, session_id: str, count_tokens: CountTokens | None
 ) -> ModelRequest[Any]:
     """The request with the part of its conversation that fits the memory's window."""
-    if memory.window is None:
-        return request
-    given = request.messages
-    ours = [to_message(message, session_id) for message in given]
-    fitted = await fit_window(memory, ours, session_id, count_tokens=count_tokens)
-    if fitted is None:
-        return request
-    return request.override(
-        messages=[
-            given[place]
-            if place >= 0 and message.content == ours[place].content
-            else _message_to_show(given, place, message)
-            for place, message in zip(fitted.places, fitted.messages, strict=True)
-        ]
+    fitting = await fit_messages(
+        memory,
+        request.messages,
+        session_id,
+        parts_of=lambda message: [to_message(message, session_id)],
+        with_parts=lambda message, parts: _with_words(message, parts[0].content),
+        summary=lambda text: HumanMessage(text, additional_kwargs=dict(NOTE_METADATA)),
+        count_tokens=count_tokens,
     )
+    return request if fitting is request.messages else request.override(messages=fitting)
 
 
-def _message_to_show(given: list[AnyMessage], place: int, message: Message) -> AnyMessage:
-    if place < 0:
-        return HumanMessage(message.content, additional_kwargs=dict(NOTE_METADATA))
-    original = given[place]
-    beside = (
-        []
-        if isinstance(original.content, str)
-        else [part for part in original.content if not has_words(original, part)]
-    )
-    content: Any = [{"type": "text", "text": message.content}, *beside] if beside else message.content
-    return original.model_copy(update={"content": content})
+def _with_words(message: AnyMessage, words: str) -> AnyMessage:
+    """The message with these words in place of its own, and with its images and the like."""
+    parts = message.content if isinstance(message.content, list) else []
+    beside = [part for part in parts if not has_words(message, part)]
+    content: Any = [{"type": "text", "text": words}, *beside] if beside else words
+    return message.model_copy(update={"content": content})

@@ -28,11 +28,11 @@ from reme_core.turn import (
     TurnOptions,
     asking_agent,
     check_session,
-    fit_window,
+    fit_messages,
     with_recorded_ids,
 )
 from reme_core.types import Message, new_id
-from reme_llamaindex.convert import from_llamaindex
+from reme_llamaindex.convert import from_llamaindex, read_message
 from reme_llamaindex.long_term import LongTermMemory
 from reme_llamaindex.noted_message import NotedMessage
 from reme_llamaindex.run_events import is_run_begun, running_agent
@@ -277,25 +277,15 @@ class ReMeMemory(LongTermMemory, Memory):
         return window_tools(self.turn, lambda: self.session_id)
 
     async def _what_fits(self, seen: list[ChatMessage]) -> list[ChatMessage]:
-        if self.turn.window is None:
-            return seen
-        ours = from_llamaindex(seen)
-        fitted = await fit_window(
-            self.turn, ours, self.session_id, count_tokens=lambda text: len(self.tokenizer_fn(text))
+        return await fit_messages(
+            self.turn,
+            seen,
+            self.session_id,
+            parts_of=read_message,
+            with_parts=lambda message, parts: _with_words(message, parts[0].content),
+            summary=lambda text: ChatMessage(role="user", content=text),
+            count_tokens=lambda text: len(self.tokenizer_fn(text)),
         )
-        if fitted is None:
-            return seen
-        shown: list[ChatMessage] = []
-        for place, message in zip(fitted.places, fitted.messages, strict=True):
-            if place < 0:
-                shown.append(ChatMessage(role="user", content=message.content))
-            elif message is ours[place]:
-                shown.append(seen[place])
-            else:
-                others = [block for block in seen[place].blocks if not isinstance(block, TextBlock)]
-                blocks = [TextBlock(text=message.content), *others]
-                shown.append(seen[place].model_copy(update={"blocks": blocks}))
-        return shown
 
     async def _note(self, seen: Sequence[ChatMessage], asked: str | ChatMessage | None) -> Note:
         present = from_llamaindex(seen)
@@ -359,3 +349,9 @@ class ReMeMemory(LongTermMemory, Memory):
 def _is_answer(message: Message) -> bool:
     """Whether a message ends a turn."""
     return message.role == "assistant" and not message.tool_calls
+
+
+def _with_words(message: ChatMessage, words: str) -> ChatMessage:
+    """The message with these words in place of its own, and with its other blocks."""
+    others = [block for block in message.blocks if not isinstance(block, TextBlock)]
+    return message.model_copy(update={"blocks": [TextBlock(text=words), *others]})
