@@ -23,6 +23,7 @@ from langgraph.types import Command
 from reme_core.errors import InputError
 from reme_core.turn import (
     ASKER,
+    SESSION,
     Asker,
     Client,
     Closing,
@@ -53,7 +54,7 @@ from reme_langchain.runs import (
 )
 from reme_langchain.tools import memory_tools, window_tools
 from reme_langchain.usage import areport_usage, report_usage
-from reme_langchain.window import in_session, show_what_fits
+from reme_langchain.window import show_what_fits
 
 Workspace = str | Callable[[Runtime[Any]], str]
 """A workspace, or a function from a run to its workspace, such as `lambda runtime: runtime.context.user_id`."""
@@ -303,9 +304,10 @@ def _report_outcome(run: ToolRun, result: ToolMessage | Command[Any], turn: Turn
 def _in_session(request: ToolCallRequest) -> Iterator[None]:
     """Let the tool know the session, and an agent that it runs know who asks."""
     name = get_config().get("metadata", {}).get("lc_agent_name") or "agent"
-    token = ASKER.set(Asker(name, frozenset(message.id or "" for message in request.state["messages"])))
+    asker = ASKER.set(Asker(name, frozenset(message.id or "" for message in request.state["messages"])))
+    session = SESSION.set(session_of(request.state))
     try:
-        with in_session(session_of(request.state)):
-            yield
+        yield
     finally:
-        ASKER.reset(token)
+        SESSION.reset(session)
+        ASKER.reset(asker)

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from langchain.agents.middleware import ModelRequest
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from reme_core.turn import NOTE_METADATA, SESSION, CountTokens, TurnMemory, fit_messages
+from reme_core.turn import NOTE_METADATA, CountTokens, TurnMemory, fit_messages
 from reme_langchain.convert import has_words, to_message
-
-
-@contextmanager
-def in_session(session_id: str) -> Iterator[None]:
-    """Set `SESSION` within this block."""
-    token = SESSION.set(session_id)
-    try:
-        yield
-    finally:
-        SESSION.reset(token)
 
 
 async def show_what_fits(
