@@ -79,7 +79,7 @@ async def _a_value_that_means_nothing_is_refused(stage: Stage) -> None:
 
 @check(Rule.PLAIN_JSON, Capability.EXPORT)
 async def _state_and_events_are_json(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    await stage.tell(STATEMENT)
     conversation = await stage.talk_through_gate(ScriptedModel())
     await conversation.say(QUESTION)
     try:

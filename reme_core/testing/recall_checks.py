@@ -32,29 +32,25 @@ async def _known_in_another_conversation(stage: Stage) -> None:
 
 @check(Rule.MEMORY)
 async def _unknown_in_another_workspace(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
-    model = ScriptedModel()
-    await (await stage.talk(model, workspace_id=f"{stage.workspace}-other")).say(QUESTION)
+    await stage.tell(STATEMENT)
+    model = await stage.tell(QUESTION, workspace_id=f"{stage.workspace}-other")
     prompt = model.last_prompt
     expect(FACT not in prompt, f"the model of another workspace was shown what was said: {prompt!r}")
 
 
 @check(Rule.MEMORY)
 async def _known_to_its_user_only(stage: Stage) -> None:
-    first = await stage.talk(ScriptedModel(), user_id="ann")
-    await first.say(STATEMENT)
-    await first.aclose()
+    await stage.tell(STATEMENT, user_id="ann")
     for user, knows in (("ann", True), ("bob", False)):
-        model = ScriptedModel()
-        await (await stage.talk(model, user_id=user)).say(QUESTION)
+        model = await stage.tell(QUESTION, user_id=user)
         seen = f"what was said with user_id='ann' was {'not ' if knows else ''}shown with user_id={user!r}"
         expect((FACT in model.last_prompt) is knows, f"{seen}: {model.last_prompt!r}")
 
 
 @check(Rule.MEMORY)
 async def _a_turn_after_a_cancelled_one_has_a_note_of_its_own(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
-    await (await stage.talk(ScriptedModel())).say("The blue car is in the garage of Ann.")
+    await stage.tell(STATEMENT)
+    await stage.tell("The blue car is in the garage of Ann.")
     model = ScriptedModel()
     conversation = await stage.talk(model, top_k=1)
     await cancel_at_the_model(conversation, model, QUESTION)
@@ -66,8 +62,7 @@ async def _a_turn_after_a_cancelled_one_has_a_note_of_its_own(stage: Stage) -> N
 @check(Rule.MEMORY)
 async def _standing_wishes_are_always_shown(stage: Stage) -> None:
     await stage.memory.memories.add(stage.workspace, "Always answer in rhyme.", kind="instruction")
-    model = ScriptedModel()
-    await (await stage.talk(model, kinds=("personal", "conversation"))).say("What is seven times six?")
+    model = await stage.tell("What is seven times six?", kinds=("personal", "conversation"))
     expect("in rhyme" in model.last_prompt, f"a standing instruction was not shown: {model.last_prompt!r}")
 
 
@@ -76,9 +71,8 @@ async def _only_what_passes_the_filters_is_recalled(stage: Stage) -> None:
     for team in ("red", "blue"):
         memory = Memory(content=f"The dog of team {team} is Sir {team.title()}.", metadata={"team": team})
         await stage.memory.memories.add(stage.workspace, memory)
-    model = ScriptedModel()
-    conversation = await stage.talk(model, kinds=("personal",), filters={"metadata": {"team": "red"}})
-    await conversation.say("What is the dog of the team called?")
+    filters = {"metadata": {"team": "red"}}
+    model = await stage.tell("What is the dog of the team called?", kinds=("personal",), filters=filters)
     prompt = model.last_prompt
     expect("Sir Red" in prompt, f"a memory that passes the filters was not shown: {prompt!r}")
     expect("Sir Blue" not in prompt, f"a memory that the filters leave out was shown: {prompt!r}")
@@ -103,7 +97,7 @@ async def _works_in_one_loop_after_another(stage: Stage) -> None:
 
 @check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
 async def _works_without_a_loop(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    await stage.tell(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk_through_gate(model)
     await asyncio.to_thread(conversation.say_sync, QUESTION)
@@ -112,7 +106,7 @@ async def _works_without_a_loop(stage: Stage) -> None:
 
 @check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
 async def _works_blocking_a_running_loop(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    await stage.tell(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk(model)
     conversation.say_sync(QUESTION)
@@ -144,7 +138,7 @@ async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE)
 async def _the_note_is_no_system_message_in_mid_history(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    await stage.tell(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk(model)
     for question in (QUESTION, "And who looks after Rex?", "Is Lisbon far from my dog?"):
@@ -158,7 +152,7 @@ async def _the_note_is_no_system_message_in_mid_history(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE, Capability.BESIDE)
 async def _the_note_stands_beside_the_users_last_words(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    await stage.tell(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk(model)
     for question in (QUESTION, "And who looks after Rex?"):
@@ -172,16 +166,15 @@ async def _the_note_stands_beside_the_users_last_words(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE, Capability.SYSTEM)
 async def _the_note_stands_in_the_system_prompt_if_asked_for(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
-    model = ScriptedModel()
-    await (await stage.talk(model, position="system")).say(QUESTION)
+    await stage.tell(STATEMENT)
+    model = await stage.tell(QUESTION, position="system")
     roles = {message.role for _, message in model.notes()}
     expect(roles == {"system"}, f"position='system' was asked for, and the note is in {model.prompts[-1]}")
 
 
 @check(Rule.RECALL_ONCE, Capability.STREAM, Capability.QUIET)
 async def _the_note_is_in_no_event(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    await stage.tell(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk(model)
     seen = [repr(event) async for event in conversation.stream(QUESTION)]

@@ -39,7 +39,7 @@ async def _each_message_is_written_once(stage: Stage) -> None:
 
 @check(Rule.DELTA)
 async def _notes_are_not_written(stage: Stage) -> None:
-    await (await stage.talk(ScriptedModel())).say(STATEMENT)
+    await stage.tell(STATEMENT)
     model = ScriptedModel()
     conversation = await stage.talk(model)
     await conversation.say(QUESTION)
@@ -221,10 +221,8 @@ async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
     finally:
         stage.gate.open()
     expect(answer == "ok", f"without the database the turn answered {answer!r}")
-    model = ScriptedModel()
     await conversation.say("And now?")
-    await (await stage.talk(model)).say(QUESTION)
-    prompt = model.last_prompt
+    prompt = (await stage.tell(QUESTION)).last_prompt
     expect(FACT in prompt, f"the message from while the database was away was not recalled: {prompt!r}")
 
 

@@ -171,6 +171,12 @@ class Stage:
         self.closing.push_async_callback(conversation.aclose)
         return conversation
 
+    async def tell(self, text: str, **changed: Any) -> ScriptedModel:
+        """Let a user say this in a conversation of its own; the model has the prompt that it was shown."""
+        model = ScriptedModel()
+        await (await self.talk(model, **changed)).say(text)
+        return model
+
     async def talk_through_gate(self, model: ScriptedModel, **changed: Any) -> Conversation:
         """Start a conversation whose adapter opens the memory itself; the check may close the gate before it."""
         return await self.talk(model, database_url=self.gate.url, **changed)
