@@ -7,9 +7,8 @@ from typing import Final
 
 from reme_core.text.answers import THINKING_TAGS
 
-_OPEN: Final = re.compile(rf"<(?:{THINKING_TAGS})>", re.IGNORECASE)
-_CLOSE: Final = re.compile(rf"</(?:{THINKING_TAGS})>\s*", re.IGNORECASE)
-_LONGEST_TAG: Final = len("</reflection>")
+_TAG: Final = re.compile(rf"<(?P<closes>/)?(?:{THINKING_TAGS})>", re.IGNORECASE)
+_BEGUN: Final = re.compile(r"</?[a-z]{0,10}\Z", re.IGNORECASE)  # a tag, perhaps, that the next piece completes
 
 
 class ThinkingFilter:
@@ -28,49 +27,38 @@ class ThinkingFilter:
         self._pending = ""
         self._inside = False
         self._line_start = True
-        self._has_output = False
+        self._space_counts = False
+        """Whether white space is text: not at the start of the answer, nor behind a block."""
 
     def feed(self, piece: str) -> str:
         """Take the next piece; returns the text that is certainly no thinking, which may be empty."""
         self._pending += piece
         text = ""
-        while True:
-            if self._inside:
-                close = _CLOSE.search(self._pending)
-                # White space after a tag is removed with it, so the end of the tag is unknown until other text follows.
-                if close is None or close.end() == len(self._pending):
-                    self._pending = self._pending[close.start() :] if close else self._pending[-_LONGEST_TAG:]
-                    return text
-                self._pending, self._inside, self._line_start = self._pending[close.end() :], False, True
-            opening = _OPEN.search(self._pending)
-            end = opening.start() if opening else self._safe_end()
-            text += self._emit(self._pending[:end])
-            self._pending = self._pending[end:]
-            if opening is None:
-                return text
-            tag = opening.group()
-            self._pending = self._pending[len(tag) :]
-            if self._line_start:
+        while tag := _TAG.search(self._pending):
+            text += self._take(tag.start())
+            if self._inside and tag["closes"]:
+                self._inside, self._line_start, self._space_counts = False, True, False
+                self._pending = self._pending[len(tag.group()) :]
+            elif self._line_start and not tag["closes"]:
                 self._inside = True
+                self._pending = self._pending[len(tag.group()) :]
             else:
-                text += self._emit(tag)
+                text += self._take(len(tag.group()))
+        begun = _BEGUN.search(self._pending)
+        return text + self._take(begun.start() if begun else len(self._pending))
 
     def finish(self) -> str:
         """The rest of the text, at the end of the stream; a block without a closing tag is left out."""
-        rest = "" if self._inside else self._emit(self._pending)
-        self._pending = ""
-        return rest
+        return self._take(len(self._pending))
 
-    def _safe_end(self) -> int:
-        # From the last "<" on, the text may be the beginning of a tag that the next piece completes.
-        start = self._pending.rfind("<")
-        return len(self._pending) if start < 0 or len(self._pending) - start >= _LONGEST_TAG else start
-
-    def _emit(self, text: str) -> str:
-        if not self._has_output:
+    def _take(self, count: int) -> str:
+        """The next characters that wait, as far as they are text."""
+        text, self._pending = self._pending[:count], self._pending[count:]
+        if self._inside:
+            return ""
+        if not self._space_counts:
             text = text.lstrip()
         if text:
-            self._has_output = True
-            line = text[text.rfind("\n") + 1 :]
-            self._line_start = not line.strip() and ("\n" in text or self._line_start)
+            self._space_counts = True
+            self._line_start = not text[text.rfind("\n") + 1 :].strip() and ("\n" in text or self._line_start)
         return text
