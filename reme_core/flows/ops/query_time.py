@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import partial
 from typing import Final, Literal
 
@@ -115,19 +115,15 @@ _YEARLY: Final = re.compile(r"birthday|anniversary|name day|生日|纪念日", r
 
 
 async def _ask_model(query: str, now: datetime, zone: str, setting: str, chat: ChatModel) -> list[TimeRange]:
-    speech = language_for(setting, [query])
-    local = now.astimezone(zone_of(zone))
-    request = prompt(
-        "personal/extract_time", speech, now=render_date(local, language_of(query)), query=fence(query, "query")
-    )
+    speech, there = language_for(setting, [query]), zone_of(zone)
+    today = render_date(now.astimezone(there), language_of(query))
+    request = prompt("personal/extract_time", speech, now=today, query=fence(query, "query"))
     answer = await chat.complete_as(request, _Days, purpose="extract_time")
     try:
         first = date.fromisoformat(answer.first_day)
         last = date.fromisoformat(answer.last_day or answer.first_day)
-        start = datetime(first.year, first.month, first.day, tzinfo=zone_of(zone))
         # Models write the last of all days where no end was named.
-        is_open = last == date.max
-        end = None if is_open else datetime(last.year, last.month, last.day, tzinfo=zone_of(zone)) + timedelta(days=1)
-        return [TimeRange(start=start, end=end)]
+        end = None if last == date.max else datetime.combine(last + timedelta(days=1), time.min, there)
+        return [TimeRange(start=datetime.combine(first, time.min, there), end=end)]
     except ValueError:
         return []  # an answer that is no date says that there is none
