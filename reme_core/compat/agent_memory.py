@@ -33,7 +33,7 @@ from typing import Any
 from anyio.from_thread import start_blocking_portal
 from pydantic import SecretStr
 
-from reme_core.episodes.consolidate import Attempt, Consolidation, distil
+from reme_core.episodes.consolidate import Attempt, Consolidation, consolidation_by_rules, distil
 from reme_core.episodes.file import AgentMemory, read_memory, write_memory
 from reme_core.episodes.file import empty_memory as new_agent_memory
 from reme_core.episodes.note import SHOWN_CARDS, SHOWN_MISTAKES, PastEpisodes, episode_note
@@ -45,7 +45,6 @@ from reme_core.episodes.rules import (
     THRESHOLDS,
     UNKNOWN_TASK,
     count_card,
-    high_score_rules,
     new_card,
     outcome_rules,
     rank_cards,
@@ -255,7 +254,7 @@ def _append_new(known: list[str], found: list[str]) -> None:
 
 def _distil(attempts: list[Attempt], api_key: str | None) -> Consolidation:
     if not api_key:
-        return Consolidation(True, high_score_rules([(a.score, a.summary) for a in attempts]), "rules")
+        return consolidation_by_rules(attempts)
 
     async def ask() -> Consolidation:
         # The helper's endpoint, model and limits.

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from reme_core.episodes.rules import THRESHOLDS, high_score_rules
+from reme_core.episodes.rules import THRESHOLDS
 from reme_core.errors import ModelError
 from reme_core.models import ChatModel
 from reme_core.prompts import prompt
@@ -50,6 +50,19 @@ class Consolidation:
     """Why the model failed, if it did; the rules then come from the summaries of good episodes."""
 
 
+def consolidation_by_rules(
+    attempts: Sequence[Attempt], works_from: float = THRESHOLDS.works_from, error: str = ""
+) -> Consolidation:
+    """Rules made without a model: the summaries of good attempts, without repetitions.
+
+    >>> consolidation_by_rules([Attempt("t", 0.91, "Checked twice."), Attempt("t", 0.2, "Guessed.")]).rules
+    ['[HIGH SCORE 0.91] Checked twice.']
+    """
+    good = [a for a in attempts if a.score >= works_from and a.summary]
+    rules = dict.fromkeys(f"[HIGH SCORE {a.score:.2f}] {a.summary[:120]}" for a in good)
+    return Consolidation(True, list(rules), "rules", error)
+
+
 async def distil(
     attempts: Sequence[Attempt],
     chat: ChatModel | None,
@@ -62,9 +75,8 @@ async def distil(
     If the model fails, its error is logged and returned, and the summaries are used. The prompt is in the language of
     the `setting`, `en` or `zh`, or else of the summaries.
     """
-    by_rules = high_score_rules([(a.score, a.summary) for a in attempts], works_from=works_from)
     if chat is None or not attempts:
-        return Consolidation(True, by_rules, "rules")
+        return consolidation_by_rules(attempts, works_from)
     latest = attempts[-MAX_EPISODES:]
     listing = "\n".join(f"task={a.task_id} score={a.score:.2f}: {a.summary}" for a in latest)
     speech = language(setting, [a.summary for a in latest])
@@ -73,6 +85,6 @@ async def distil(
         answer = await chat.complete_as(request, _Rules, purpose="consolidate_episodes")
     except ModelError as error:
         log.warning("the chat model did not distil rules from episodes, their summaries serve instead: %s", error)
-        return Consolidation(True, by_rules, "rules", str(error))
+        return consolidation_by_rules(attempts, works_from, str(error))
     stated = list(dict.fromkeys(" ".join(rule.split()) for rule in answer.rules if rule.strip()))
     return Consolidation(True, [f"[CONSOLIDATED] {rule}" for rule in stated[:MAX_RULES]], chat.name)

@@ -97,18 +97,6 @@ def outcome_rules(
     return rules + ([f"[AVOID] {mistake}" for mistake in mistakes] if score < thresholds.avoid_below else [])
 
 
-def high_score_rules(episodes: Iterable[tuple[float, str]], works_from: float = THRESHOLDS.works_from) -> list[str]:
-    """Rules for all tasks, made without a model: the summaries of good episodes, without repetitions.
-
-    Episodes are (score, summary).
-
-    >>> high_score_rules([(0.91, "Checked twice."), (0.2, "Guessed."), (0.91, "Checked twice.")])
-    ['[HIGH SCORE 0.91] Checked twice.']
-    """
-    good = [(score, summary) for score, summary in episodes if score >= works_from and summary]
-    return list(dict.fromkeys(f"[HIGH SCORE {score:.2f}] {summary[:120]}" for score, summary in good))
-
-
 def outcome_of(rule: str) -> str:
     """The outcome in a rule's tag: works, avoid, consolidated or high_score; `stated` for a rule without a tag."""
     tags = {"[WORKS] ": "works", "[AVOID] ": "avoid", "[CONSOLIDATED] ": "consolidated", "[HIGH SCORE ": "high_score"}
