@@ -77,3 +77,14 @@ async def test_nobody_waits_for_what_was_closed() -> None:
     ended = asked.ask("w")
     await asked.aclose(0)
     await asyncio.wait_for(ended.wait(), 1)
+
+
+async def test_a_round_that_waits_for_quiet_begins_at_once_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "_QUIET_SECONDS", 60.0)
+    work, meanwhile = Work(), Work()
+    asked = Rounds("testing", work, meanwhile=lambda: meanwhile("w"))
+    asked.ask("w")
+    await asyncio.sleep(0.1)
+    assert meanwhile.begun and not work.begun
+    await asyncio.wait_for(asked.aclose(30), 5)
+    assert work.begun == ["w"]

@@ -44,6 +44,7 @@ class Rounds:
         self._asked_at: dict[str, float] = {}  # of rounds that have not begun, the last time
         self._ended: dict[str, asyncio.Event] = {}  # of the rounds that were asked for last
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._closing = asyncio.Event()
 
     def ask(self, workspace: str) -> asyncio.Event:
         """Ask for a round; the event is set when one that began after this call has ended, well or not."""
@@ -62,8 +63,9 @@ class Rounds:
                 await asyncio.wait_for(ended.wait(), patience)
 
     async def aclose(self, patience: float) -> None:
-        """Let running rounds end for `patience` seconds, then cancel them."""
+        """Let rounds end for `patience` seconds, then cancel them. Those that wait for quiet begin at once."""
         self._again = False  # what fails from now on is tried again by the next process
+        self._closing.set()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -102,7 +104,9 @@ class Rounds:
         last = time.monotonic() + _MOST_SECONDS
         while (until := min(self._asked_at[workspace] + _QUIET_SECONDS, last)) > time.monotonic():
             await meanwhile()
-            await asyncio.sleep(until - time.monotonic())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), until - time.monotonic())
+                return  # who closes asks no more
 
     def _ask_again(self, workspace: str) -> None:
         del self._timers[workspace]
