@@ -88,7 +88,8 @@ def stored_text(text: str, kinds: Sequence[str]) -> str:
 
     This text is read, searched and erased later, so its length and its offsets are those to tell.
     """
-    return redact(storable(text), kinds)
+    clean: str = storable(text)
+    return redact(clean, kinds)
 
 
 class Artifacts:
