@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import calendar
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -170,14 +170,14 @@ async def _insert(
     state: writer.IndexState,
 ) -> None:
     """Store and index new messages, and index the last turns before them again, which get terms of the new ones."""
-    turns = _append_to_sessions(tails, fresh, state.document_ids)
+    ends = {turn.session_id: turn.position for turn in tails}  # tails are in order: the last of each session remains
+    turns = _append_to_sessions(ends, fresh, state.document_ids)
     around = (*tails, *turns)
     few = len(turns) <= postings.WITHOUT_THREAD
     # Counting the terms of many messages would hold up the event loop.
     counts = _count_terms(around) if few else await asyncio.to_thread(_count_terms, around)
     stored = [_row(m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
     await conn.execute(_SQL["insert_messages"], {"workspace": workspace, "rows": Jsonb(stored)})
-    ends = {turn.session_id: turn.position for turn in tails}  # tails are in order: the last of each session remains
     reached = [t for t in tails if t.position > ends[t.session_id] - _NEXT]
     known = set(chain.from_iterable(counts[turn.document_id] for turn in tails))
     documents = _documents(around, counts, [*reached, *turns])
@@ -201,11 +201,9 @@ async def _edit(conn: AsyncConnection[Any], workspace: str, edited: Sequence[Mes
     await rewrite(conn, workspace, words, without_trace=False)
 
 
-def _append_to_sessions(tails: Iterable[_Turn], fresh: Iterable[Message], document_ids: Iterable[int]) -> list[_Turn]:
-    """Give each new message its place in its session."""
-    last: dict[str, int] = defaultdict(int)
-    for tail in tails:
-        last[tail.session_id] = max(last[tail.session_id], tail.position)
+def _append_to_sessions(ends: Mapping[str, int], fresh: Iterable[Message], document_ids: Iterable[int]) -> list[_Turn]:
+    """Give each new message its place behind the `ends` of the sessions."""
+    last = Counter(ends)
     turns = []
     for message, document_id in zip(fresh, document_ids, strict=False):  # numbers were taken for known messages, too
         last[message.session_id] += 1

@@ -207,14 +207,9 @@ def _fragments(question: Question, plan: Plan, corpus: Corpus, *, has_own_row: b
     legs += ["held", "asked", "matched_whole" if plan.every_posting else "matched", "lexical_leg"]
     legs += [*(["own_row"] if has_own_row else []), "deepest", "candidate", "background", plan.fusion or "convex"]
     if corpus == "message":
-        return ("forgotten", *legs, "said", "judged")
-    return (
-        *legs,
-        "ranked_by_time" if question.time else "ranked",
-        "best",
-        "past" if question.filters.as_of else "present",
-        "in_order",
-    )
+        return ("forgotten", *legs, "said", "judged", "beside_best", "present", "in_order")
+    ranked = "ranked_by_time" if question.time else "ranked"
+    return (*legs, ranked, "best", "beside_best", "past" if question.filters.as_of else "present", "in_order")
 
 
 @lru_cache(maxsize=256)

@@ -389,12 +389,14 @@ best as (
     limit %(limit)s
 )
 select best.similarity, best.vector, best.lexical, 1, 0, 0, 0, best.time, best.type, best.final, ${signs}, 0, ${columns}
+
+-- name: beside_best
 from best cross join background cross join known
 left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 
 -- name: present
 cross join lateral (
-    select m.* from reme.memory m
+    select m.* from reme.${corpus} m
     where m.workspace_id = %(workspace)s and m.document_id = best.document_id
     limit 1
 ) m
@@ -471,14 +473,6 @@ best as (
 )
 select best.similarity, best.vector, best.lexical, known.telling, best.session, best.speaker, best.asked_role,
        best.time, 1, best.final, ${signs}, (select max(speaker) from ranked), ${columns}
-from best cross join background cross join known
-left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
-cross join lateral (
-    select m.* from reme.message m
-    where m.workspace_id = %(workspace)s and m.document_id = best.document_id
-    limit 1
-) m
-order by best.final desc, best.document_id
 
 -- name: workspace_model
 select w.embedding_model, w.hnsw, m.dimensions,
