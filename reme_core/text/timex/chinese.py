@@ -8,6 +8,7 @@ speaks of the future (将, 打算, 计划, 未来 …).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -100,6 +101,12 @@ def _year_of(match: re.Match[str], now: datetime) -> int | None:
     return now.year + _YEARS[match["yrel"]] if match["yrel"] else None
 
 
+def _yearly(match: re.Match[str], now: datetime, of_year: Callable[[int], Span]) -> Span:
+    """What comes once a year: that of the year which the words name, or else the one that is meant."""
+    year = _year_of(match, now)
+    return cal.occurrence(now, of_year, _side_of(match)) if year is None else of_year(year)
+
+
 def _narrow_to_hours(match: re.Match[str], span: Span) -> Span:
     """Narrow a day to the part of the day, the hour or the hours that follow it in the text."""
     part, hour = match["part"], match["hour"] or match["hour24"]
@@ -166,26 +173,20 @@ def _bare_weekday(match: re.Match[str], now: datetime) -> Expression:
 
 @rules(rf"(?:{_YEAR})?{_MONTH}{_DAY}(?:[至到~-]{_UNTIL})?(?:\s?[（(]?(?:周|星期)[一二三四五六日天][）)]?)?{_TIME}")
 def _date(match: re.Match[str], now: datetime) -> Expression:
-    month, first, year = int(number(match["month"])), int(number(match["day"])), _year_of(match, now)
+    month, first = int(number(match["month"])), int(number(match["day"]))
     last = int(number(match["until"])) if match["until"] else first
 
     def of_year(year: int) -> Span:
         return cal.join(cal.date(year, month, first), cal.date(year, month, last))
 
-    if year is not None:
-        return expression(match, _narrow_to_hours(match, of_year(year)), relative=not match["y4"])
-    return expression(match, _narrow_to_hours(match, cal.occurrence(now, of_year, _side_of(match))))
+    return expression(match, _narrow_to_hours(match, _yearly(match, now, of_year)), relative=not match["y4"])
 
 
 @rules(rf"(?:{_YEAR})?(?<![十\d]){_MONTH}的?(?:第(?P<which>[一二三四])|最后一)个?{_WEEK}(?!末){_WEEKDAY}{_TIME}")
 def _weekday_of_month(match: re.Match[str], now: datetime) -> Expression:
-    month, day, year = int(number(match["month"])), _DIGITS[match["weekday"]] - 1, _year_of(match, now)
+    month, day = int(number(match["month"])), _DIGITS[match["weekday"]] - 1
     which = "一二三四".index(match["which"]) if match["which"] else -1
-
-    def of_year(year: int) -> Span:
-        return cal.weekday_of_month(year, month, day, which)
-
-    span = of_year(year) if year is not None else cal.occurrence(now, of_year, _side_of(match))
+    span = _yearly(match, now, lambda year: cal.weekday_of_month(year, month, day, which))
     return expression(match, _narrow_to_hours(match, span), relative=not match["y4"])
 
 
@@ -198,19 +199,14 @@ def _day_of_near_month(match: re.Match[str], now: datetime) -> Expression:
 
 @rules(rf"(?:{_YEAR})?(?<![十\d]){_MONTH}(?P<tail>初|中旬|底|末|上旬|下旬)?(?![亮球光])")
 def _month(match: re.Match[str], now: datetime) -> Expression:
-    which, year = int(number(match["month"])), _year_of(match, now)
-    if year is not None:
-        span = cal.month(year, which)
-    else:
-        span = cal.occurrence(now, lambda year: cal.month(year, which), _side_of(match))
+    which = int(number(match["month"]))
+    span = _yearly(match, now, lambda year: cal.month(year, which))
     return expression(match, _narrow_to_tail(match, span), relative=not match["y4"])
 
 
 @rules(rf"{_YEAR}(?:年?(?P<tail>初|中|底|末))?(?![轻纪龄级月代])")
 def _year(match: re.Match[str], now: datetime) -> Expression:
-    year = _year_of(match, now)
-    assert year is not None
-    return expression(match, _narrow_to_tail(match, cal.year(year)), relative=not match["y4"])
+    return expression(match, _narrow_to_tail(match, _yearly(match, now, cal.year)), relative=not match["y4"])
 
 
 @rules(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from reme_core.text.regex import regex
-from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.chinese import NUMBER, UNIT, number, rules, unit_of
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, origin_of, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, move, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
@@ -70,15 +68,10 @@ def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
 def _shift(text: str, atom: Expression) -> Expression:
     """The day (week …) at a distance from an expression, if one follows it: 春节前三天."""
     shift = _DISTANCE.match(text, atom.end)
-    if not shift or atom.recurring or atom.span.start is None or atom.span.end is None or shift["n"] in "几数":
+    if not shift or shift["n"] in "几数":
         return atom
-    before = shift["way"].endswith("前")
-    amount, unit = number(shift["n"]), unit_of(shift)
-    origin = origin_of(atom.span.start, atom.span.end, unit, before=before)
-    with suppress(ValueError, OverflowError):  # beyond the calendar
-        span = cal.unit_from(origin, -amount if before else amount, unit)
-        return replace(atom, end=shift.end(), span=span, weak=False)
-    return atom
+    moved = move(atom, number(shift["n"]), unit_of(shift), before=shift["way"].endswith("前"))
+    return replace(moved, end=shift.end(), weak=False) if moved else atom
 
 
 def _open_side(text: str, atom: Expression) -> Expression:

@@ -7,7 +7,6 @@ moves a day; a weak expression without such words is dropped.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -27,7 +26,7 @@ from reme_core.text.timex.english_words import (
     number,
     unit_of,
 )
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, origin_of, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, move, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
@@ -235,14 +234,8 @@ def _is_range(first: Expression, last: Expression, gap: re.Match[str], opening: 
 def _shift(text: str, atom: Expression) -> Expression:
     """The day (week …) at a distance from an expression, if one stands before it: "two days after Christmas"."""
     shift = search_before(_SHIFT, text, atom.start)
-    if not shift or atom.recurring or atom.span.start is None or atom.span.end is None:
-        return atom
-    before = shift["way"].lower() != "after"
-    amount, unit = _distance(shift)
-    origin = origin_of(atom.span.start, atom.span.end, unit, before=before)
-    with suppress(ValueError, OverflowError):  # beyond the calendar
-        return replace(atom, start=shift.start(), span=cal.unit_from(origin, -amount if before else amount, unit))
-    return atom
+    moved = move(atom, *_distance(shift), before=shift["way"].lower() != "after") if shift else None
+    return replace(moved, start=shift.start()) if shift and moved else atom
 
 
 def _distance(match: re.Match[str]) -> tuple[float, cal.Unit]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from reme_core.errors import InputError
-from reme_core.text.timex.calendar import Unit, add_months, day, hour, later, length, range_of
+from reme_core.text.timex.calendar import Unit, add_months, day, hour, later, length, range_of, unit_from
 from reme_core.text.timex.mention import Expression, Span, TimeMention
 from reme_core.types import TimeRange
 
@@ -48,14 +49,18 @@ def join(first: Expression, last: Expression, begins: datetime, *, start: int, e
     return replace(last, start=start, end=end, span=span, relative=relative, weak=False)
 
 
-def origin_of(start: datetime, end: datetime, unit: Unit, *, before: bool) -> datetime:
-    """The moment from which a distance before or after a span of time is counted.
+def move(atom: Expression, amount: float, unit: Unit, *, before: bool) -> Expression | None:
+    """The day (week …) at a distance before or after an expression, or None if it has no date to count from.
 
     Days are counted from its first or its last day, and hours from its beginning: two hours after 3 pm it is 5 pm.
     """
-    if before or unit in ("hour", "minute"):
-        return start
-    return end - timedelta(days=1)
+    start, end = atom.span.start, atom.span.end
+    if atom.recurring or start is None or end is None:
+        return None
+    with suppress(ValueError, OverflowError):  # beyond the calendar
+        origin = start if before or unit in ("hour", "minute") else end - timedelta(days=1)
+        return replace(atom, span=unit_from(origin, -amount if before else amount, unit))
+    return None
 
 
 def distance_from_event(match: re.Match[str], amount: float, unit: Unit, *, before: bool) -> Expression:
