@@ -104,17 +104,11 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     own, wishes = own_words(message.content), wishes_in(message.content)
     said = chain.from_iterable(parts_by_wish(sentence) for sentence in sentences(message.content))
     parts = [Piece(message, part, None, _command_in(part, own, wishes)) for part in said]
-    topics = {
-        place: part.topic
-        for place, part in enumerate(parts)
-        if part.command and part.command.action in ("forget", "erase")
-    }
-    forgetting = [parts[place] for place in topics]
+    forgetting = [part for part in parts if part.topic]
     rest = [
         part
         for place, part in enumerate(parts)
-        if place not in topics
-        and not any(names_topic(topic, part.text) for later, topic in topics.items() if later > place)
+        if not part.topic and not any(p.topic and names_topic(p.topic, part.text) for p in parts[place:])
     ]
     if len(message.content) > _LONG:
         return [*forgetting, *(part for part in rest if part.command or not asks(part.text))]
@@ -126,6 +120,11 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
         return [_together(rest, asked, message.content.strip())] if rest else []
     groups = [part for part in rest if part not in cited], cited
     return [*forgetting, *(_together(group, asked, " ".join(part.text for part in group)) for group in groups if group)]
+
+
+def commands_to_forget(message: Message) -> list[Command]:
+    """What a message asks to forget or to erase."""
+    return [piece.command for piece in pieces_of(message, None) if piece.command and piece.topic]
 
 
 def _together(parts: Sequence[Piece], asked: Message | None, text: str) -> Piece:

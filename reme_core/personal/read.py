@@ -26,7 +26,7 @@ from reme_core.personal.forget import keep_from_recall, memories_to_forget
 from reme_core.personal.nearby import STATED, nearest, subject_of
 from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
 from reme_core.personal.outcome import Outcome, carry_out
-from reme_core.personal.quotes import Piece, pieces_of, pieces_worth_keeping, words_of
+from reme_core.personal.quotes import Piece, commands_to_forget, pieces_worth_keeping, words_of
 from reme_core.personal.reconcile import Accepted, Reconciliation
 from reme_core.personal.state import PersonalState
 from reme_core.prompts import Language, phrase, prompt
@@ -109,7 +109,7 @@ class _Reader:
         made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone, before)
         for item in accepted:
             made.take(item)
-        commands = await asyncio.to_thread(self._topics)
+        commands = await asyncio.to_thread(self._commands)
         for command, message in commands:
             made.forget(command, message, await memories_to_forget(command, message, self.state, self.deps))
         outcome = made.outcome()
@@ -120,10 +120,10 @@ class _Reader:
         ]
         return outcome
 
-    def _topics(self) -> list[tuple[Command, Message]]:
+    def _commands(self) -> list[tuple[Command, Message]]:
         """What people ask to forget or to erase, with the messages that ask it."""
         meant = [m for m in self.window.people if m.message_id not in self._unreal]
-        return [(p.command, p.message) for m in meant for p in pieces_of(m, None) if p.command and p.topic]
+        return [(command, message) for message in meant for command in commands_to_forget(message)]
 
     async def _operations(self) -> tuple[list[Accepted], list[tuple[Operation, str]]]:
         """The model's operations that the guards let through, and the others with the reasons."""

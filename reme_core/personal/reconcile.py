@@ -12,7 +12,7 @@ from reme_core.personal.forget import erasure_of, was_said_by
 from reme_core.personal.nearby import subject_of
 from reme_core.personal.operations import CLOSING, Operation
 from reme_core.personal.outcome import Outcome
-from reme_core.personal.quotes import pieces_of
+from reme_core.personal.quotes import commands_to_forget
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, Erase
 from reme_core.text.commands import Command, validity_of_wishes
@@ -236,7 +236,7 @@ class Reconciliation:
 
 def _asks_to_erase(message: Message, memory: Memory) -> bool:
     """Whether a message asks to delete a memory: beside a wish to forget it, something else may be to be deleted."""
-    commands = [p.command for p in pieces_of(message, None) if p.command and p.topic]
+    commands = commands_to_forget(message)
     about = [command for command in commands if names_topic(command.topic, memory.content)] or commands
     if about:
         return all(command.action == "erase" for command in about)
