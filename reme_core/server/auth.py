@@ -175,14 +175,14 @@ class ApiKeys:
                 found = await look_up()
             except DatabaseError:
                 if name not in self._found:
-                    raise
-                return cast("Found", found)  # the service's own numbers are told without the database
+                    raise  # else the service's own numbers are told without the database
             except AccessError:
                 self._found.pop(name, None)
                 raise
-            if len(self._found) >= _CACHE_SIZE:
-                self._found.clear()
-            self._found[name] = (time.monotonic() + _CACHE_SECONDS, found)
+            else:
+                if len(self._found) >= _CACHE_SIZE:
+                    self._found.clear()
+                self._found[name] = (time.monotonic() + _CACHE_SECONDS, found)
         return cast("Found", found)
 
     async def _verify(self, key: str) -> Access:

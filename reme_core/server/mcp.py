@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 from urllib.parse import quote, unquote, urlsplit
 
@@ -264,30 +265,31 @@ def _answer_not_found(request: Request, _: Exception) -> HttpResponse:
     return error_response(request.scope, 404, NotFoundError.code, message)
 
 
+@dataclass(frozen=True)
+class _Endpoint:
+    """An ASGI app as the endpoint of a route. Starlette would call a function with a request, and send its result."""
+
+    answer: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.answer(scope, receive, send)
+
+
 def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:
-    class Endpoint:  # an object, since Starlette would call a function with a request, and send what it returns
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            async def end_when_refused() -> None:
-                await wait_for_refusal(HTTPConnection(scope))
-                tasks.cancel_scope.cancel()
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        async def end_when_refused() -> None:
+            await wait_for_refusal(HTTPConnection(scope))
+            tasks.cancel_scope.cancel()
 
-            # A call with a key that is no longer good is refused, while the client waits for its answer on this stream.
-            async with (
-                transport.connect_sse(scope, receive, send) as (read, write),
-                anyio.create_task_group() as tasks,
-            ):
-                tasks.start_soon(end_when_refused)
-                await server.run(read, write, server.create_initialization_options())
-                tasks.cancel_scope.cancel()
+        # A call with a key that is no longer good is refused, while the client waits for its answer on this stream.
+        async with transport.connect_sse(scope, receive, send) as (read, write), anyio.create_task_group() as tasks:
+            tasks.start_soon(end_when_refused)
+            await server.run(read, write, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
 
-    return Starlette(
-        routes=[Route("/sse", Endpoint(), methods=["GET"]), Mount("/messages/", transport.handle_post_message)]
-    )
+    messages = Mount("/messages/", transport.handle_post_message)
+    return Starlette(routes=[Route("/sse", _Endpoint(stream), methods=["GET"]), messages])
 
 
 def _streamable_app(manager: StreamableHTTPSessionManager) -> Starlette:
-    class Endpoint:  # an object, since Starlette would call a function with a request
-        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-            await manager.handle_request(scope, receive, send)
-
-    return Starlette(routes=[Route("/mcp", Endpoint())], lifespan=lambda _: manager.run())
+    return Starlette(routes=[Route("/mcp", _Endpoint(manager.handle_request))], lifespan=lambda _: manager.run())

@@ -165,25 +165,24 @@ def _bind(host: str, port: int) -> socket.socket:
     # Without the protocol, asyncio does not recognise TCP and leaves Nagle's algorithm on, which costs 40 ms an answer.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
+    with _closing_if_refused(listening, host, port):
         listening.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise _cannot_listen(host, port, error) from None
     return listening
 
 
 def _start_listening(listening: socket.socket) -> None:
+    with _closing_if_refused(listening, *listening.getsockname()[:2]):
+        listening.listen()  # two services that start together may both be bound
+
+
+@contextmanager
+def _closing_if_refused(listening: socket.socket, host: str, port: int) -> Iterator[None]:
     try:
-        listening.listen()
-    except OSError as error:  # two services that start together may both be bound
-        host, port = listening.getsockname()[:2]
-        raise _cannot_listen(host, port, error) from None
-
-
-def _cannot_listen(host: str, port: int, error: OSError | OverflowError) -> ConfigurationError:
-    reason = error.strerror if isinstance(error, OSError) else "a port is a number from 0 to 65535"
-    return ConfigurationError(f"cannot listen on {host}:{port}: {reason}; set another host or port")
+        yield
+    except (OSError, OverflowError) as error:
+        listening.close()
+        reason = error.strerror if isinstance(error, OSError) else "a port is a number from 0 to 65535"
+        raise ConfigurationError(f"cannot listen on {host}:{port}: {reason}; set another host or port") from None
 
 
 def _url_of(listening: socket.socket) -> str:

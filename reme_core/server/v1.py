@@ -108,7 +108,7 @@ class MemoriesIn(_ToStore):
     memories: list[MemoryIn] = Field(min_length=1, max_length=100)
 
 
-class Range(Strict):
+class Range(TimeRange, Strict):
     """From `start` (included) to `end` (excluded); either side may be open."""
 
     start: Time | None = None
@@ -298,17 +298,7 @@ async def list_jobs(workspace_id: PathWorkspace, service: TheService, access: Th
 @router.post("/{workspace_id:path}/recall", responses=openapi_errors(409))
 async def recall(workspace_id: PathWorkspace, body: RecallIn, service: TheService) -> Recollection:
     """Find what is remembered about a query, with the parts of each hit's score."""
-    options = body.model_dump(exclude={"query", "kind", "known", "happened", "time"})
-    found = await service.reme.recall(
-        workspace_id,
-        body.query,
-        kind=body.kind or None,
-        known=_time_range(body.known),
-        happened=_time_range(body.happened),
-        time="query" if body.time == "query" else _time_range(body.time),
-        flow="v1.recall",
-        **options,
-    )
+    found = await service.reme.recall(workspace_id, flow="v1.recall", **(dict(body) | {"kind": body.kind or None}))
     return found.model_copy(update={"degraded": found.degraded and degraded_for_caller(f"recall: {found.degraded}")})
 
 
@@ -382,7 +372,3 @@ async def record(workspace_id: PathWorkspace, body: RecordIn, service: TheServic
     messages = [Message(**m.model_dump(exclude_unset=True, exclude_none=True)) for m in body.messages]
     fresh = await service.reme.record(workspace_id, messages, wait=body.wait, **body.scope)
     return Recorded(message_ids=[message.message_id for message in fresh])
-
-
-def _time_range(body: Range | None) -> TimeRange | None:
-    return None if body is None else TimeRange(start=body.start, end=body.end)

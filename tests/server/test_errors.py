@@ -117,7 +117,7 @@ async def test_an_empty_text_is_called_empty(client: Client, path: str, body: An
         ),
         (
             {"query": "x", "time": {"strat": "2024-05-01"}},
-            "time.Range: there is no field 'strat'; did you mean 'start'?",
+            "time: there is no field 'strat'; did you mean 'start'?",
         ),
     ],
 )

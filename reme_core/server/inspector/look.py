@@ -102,24 +102,22 @@ def difference(before: str, after: str) -> Markup:
     ended = _count_alike(old[begun:][::-1], new[begun:][::-1])
     left, right = old[begun : len(old) - ended], new[begun : len(new) - ended]
     parts = [escape("".join(old[:begun]))]
-    for gone, come in _changes(left, right) if max(len(left), len(right)) <= _MOST_COMPARED else [(left, right)]:
-        if gone == come:
-            parts.append(escape("".join(gone)))
+    changes: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(left), 0, len(right))]
+    if max(len(left), len(right)) <= _MOST_COMPARED:
+        changes = SequenceMatcher(None, left, right).get_opcodes()
+    for what, i, j, k, m in changes:
+        gone, come = "".join(left[i:j]), "".join(right[k:m])
+        if what == "equal":
+            parts.append(escape(gone))
             continue
-        parts += [Markup("<del>{}</del>").format("".join(gone))] if gone else []
-        parts += [Markup("<ins>{}</ins>").format("".join(come))] if come else []
+        parts += [Markup("<del>{}</del>").format(gone)] if gone else []
+        parts += [Markup("<ins>{}</ins>").format(come)] if come else []
     return Markup("").join([*parts, escape("".join(old[len(old) - ended :]))])
 
 
 def _count_alike(old: Sequence[str], new: Sequence[str]) -> int:
     """How many words at the beginning are the same."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-
-
-def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str]]]:
-    """The parts of two lists of words in their order: those that are the same, and those that differ."""
-    for _, i, j, k, m in SequenceMatcher(None, old, new).get_opcodes():
-        yield old[i:j], new[k:m]
 
 
 def changed_fields(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
