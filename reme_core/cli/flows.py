@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import AsJson, Assignments, Commands, Config, Debug, Options, Session, exit_on_error
+from reme_core.cli.session import Commands, Session
 
 if TYPE_CHECKING:
     from reme_core.flows.describe import FlowDescription, OpDescription
@@ -18,32 +18,20 @@ app = Commands(help="Flows and ops: what there is, and how a flow runs.", invoke
 
 
 @app.callback()
-def flows(
-    ctx: typer.Context,
-    ops: Annotated[bool, typer.Option("--ops", help="List the ops only.")] = False,
-    as_json: AsJson = False,
-    assignments: Assignments = [],  # noqa: B006 - typer wants a plain default, and copies it
-    config: Config = None,
-    debug: Debug = False,
-) -> None:
+def flows(session: Session, ops: Annotated[bool, typer.Option("--ops", help="List the ops only.")] = False) -> None:
     """List all flows, those of the settings included, and all ops, with what they take."""
-    ctx.obj = Options(as_json, assignments, config, debug).with_earlier(ctx.obj or Options())  # for `draw`, too
-    if ctx.invoked_subcommand is None:
-        with exit_on_error(ctx.obj):
-            _list(Session(ctx.obj), ops_only=ops)
-
-
-def _list(session: Session, *, ops_only: bool) -> None:
+    if session.invoked is not None:
+        return
     from reme_core.flows.catalog import Catalog
     from reme_core.flows.describe import describe_flows, describe_ops
 
     catalog = Catalog(session.settings)  # it also imports the ops that the settings name
-    ops = describe_ops()
-    if ops_only:
-        session.show({"ops": ops}, _ops_table(ops))
+    described = describe_ops()
+    if ops:
+        session.show({"ops": described}, _ops_table(described))
     else:
         flows = describe_flows(catalog)
-        session.show({"flows": flows, "ops": ops}, _flows_table(flows), _ops_table(ops))
+        session.show({"flows": flows, "ops": described}, _flows_table(flows), _ops_table(described))
 
 
 def _flows_table(flows: list[FlowDescription]) -> Table:

@@ -44,8 +44,8 @@ app = Commands(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
+    callback=keep_options,
 )
-app.callback()(keep_options)
 app.add_typer(memories.app)
 app.add_typer(conversations.app)
 app.add_typer(libraries.app)

@@ -129,8 +129,10 @@ Version = Annotated[
 class Session:
     """What a command works with: its settings, the memory to open, and the form of its answer."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, *, invoked: str | None = None) -> None:
         self.options = options
+        self.invoked = invoked
+        """Which command of a group runs next, if any."""
 
     @property
     def settings(self) -> Settings:
@@ -184,22 +186,28 @@ class Commands(typer.Typer):
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Command], Command]:
         """Make a function a command, which takes the common options as well."""
-        register = super().command(name, **options)
+        return _adding_session(super().command(name, **options))
 
-        def add(function: Command) -> Command:
-            register(_with_session(function))
-            return function
+    def callback(self, **options: Any) -> Callable[[Command], Command]:
+        """Make a function that of the group, which takes the common options for its commands, too."""
+        return _adding_session(super().callback(**options))
 
-        return add
+
+def _adding_session(register: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    def add(function: Command) -> Command:
+        register(_with_session(function))
+        return function
+
+    return add
 
 
 def _with_session(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def run(ctx: typer.Context, **values: Any) -> None:
         shared = Options(**{name: values.pop(name) for name in _SHARED_OPTIONS})
-        options = shared.with_earlier(ctx.obj or Options())
-        with exit_on_error(options):
-            function(Session(options), **values)
+        ctx.obj = shared.with_earlier(ctx.obj or Options())  # for the commands of a group, too
+        with exit_on_error(ctx.obj):
+            function(Session(ctx.obj, invoked=ctx.invoked_subcommand), **values)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
