@@ -14,7 +14,14 @@ from typing import Any, Literal
 
 import yaml
 
+from reme_core.text.terms import language_of
+
 Language = Literal["en", "zh"]
+
+
+def language_for(text: str) -> Language:
+    """The language in which whoever wrote a text is answered."""
+    return "zh" if language_of(text) == "zh" else "en"
 
 
 def prompt(name: str, language: Language, **values: object) -> list[dict[str, Any]]:

@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 
-from reme_core.prompts import Language, phrase
+from reme_core.prompts import Language, language_for, phrase
 from reme_core.prompts.budget import count_tokens
 from reme_core.prompts.fence import is_note
 from reme_core.prompts.note_text import without_notes
 from reme_core.text.answers import strip_thinking
-from reme_core.text.terms import language_of
 from reme_core.types import Message, ToolCall
 
 MAX_MESSAGE = 1_500
@@ -128,7 +127,7 @@ def language(setting: str, said: Sequence[Message | str]) -> Language:
         return "zh" if setting == "zh" else "en"
     people = [one for one in said if isinstance(one, str) or one.role == "user"]
     spoken = " ".join((one if isinstance(one, str) else one.content)[:500] for one in people or said)
-    return "zh" if language_of(spoken[:4_000]) == "zh" else "en"
+    return language_for(spoken[:4_000])
 
 
 def _line(message: Message) -> str:

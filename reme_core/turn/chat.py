@@ -13,10 +13,9 @@ from typing import Any, Literal
 from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.prompts import Language, phrase
+from reme_core.prompts import language_for, phrase
 from reme_core.prompts.budget import count_tokens
 from reme_core.prompts.note import Note
-from reme_core.text.terms import language_of
 from reme_core.turn.memory import TurnMemory
 from reme_core.types import Memory, Message, new_id
 
@@ -162,7 +161,7 @@ class Chat:
 
 
 def _system_message(query: str, system_prompt: str, memory_prompt: str, note: Note, temporary: Sequence[str]) -> str:
-    language = _language(query)
+    language = language_for(query)
     parts = [system_prompt or phrase("chat_system", language)]
     if note or temporary:
         parts.append(memory_prompt or phrase("chat_memory", language))
@@ -174,13 +173,9 @@ def _system_message(query: str, system_prompt: str, memory_prompt: str, note: No
 
 
 def _answer_without_model(query: str, note: Note, temporary: Sequence[str]) -> str:
-    language = _language(query)
+    language = language_for(query)
     known = [*temporary, *(m.content for m in note.standing), *(hit.content for hit in note.hits)]
     lines = [phrase("chat_offline", language)]
     if known:
         lines += [phrase("chat_remembered", language), *(f"- {text}" for text in known)]
     return "\n".join(lines)
-
-
-def _language(query: str) -> Language:
-    return "zh" if language_of(query) == "zh" else "en"

@@ -30,4 +30,9 @@ def report_failure(span: trace.Span, error: Exception, what: str) -> None:
     """Report an error to the trace and the log; `what` says what it means for the turn."""
     span.record_exception(error)
     span.set_status(trace.StatusCode.ERROR, str(error))
+    log_failure(error, what)
+
+
+def log_failure(error: Exception, what: str) -> None:
+    """Report an error to the log, with its trace if it is none of ours."""
     log.warning("%s: %s", what, error, exc_info=None if isinstance(error, ReMeError) else error)

@@ -19,13 +19,12 @@ from reme_core.errors import ConflictError, InputError, NotFoundError
 from reme_core.given import zone_of
 from reme_core.marks import forgotten_note
 from reme_core.models.base import Tool
-from reme_core.prompts import Language
+from reme_core.prompts import language_for
 from reme_core.prompts.note import dates_of
 from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import shown_name
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.text.terms import language_of
 from reme_core.turn.failures import within
 from reme_core.turn.memory import TurnMemory
 from reme_core.types import Kind, Memory
@@ -102,7 +101,7 @@ class MemoryTools:
         hits = await self._turn.recall(query, limit=max(1, min(limit, MOST_FOUND)))
         if not hits:
             return "Nothing is remembered about this."
-        language: Language = "zh" if language_of(query) == "zh" else "en"
+        language = language_for(query)
         zone = zone_of(self._turn.settings.timezone)
         lines = []
         for memory in (hit.memory for hit in hits):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import psycopg
 
-from reme_core.errors import ConflictError, DatabaseUnavailableError, InputError, ReMeError, SpoolError
+from reme_core.errors import ConflictError, DatabaseUnavailableError, InputError, SpoolError
 from reme_core.prompts.fence import is_note
 from reme_core.prompts.transcript import calls_answered
 from reme_core.spool.file import Entry
@@ -23,7 +23,7 @@ from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.ids import with_ids
 from reme_core.turn.accounts import Counts
 from reme_core.turn.connections import TurnConnection
-from reme_core.turn.failures import within
+from reme_core.turn.failures import log_failure, within
 from reme_core.turn.options import Write
 from reme_core.turn.tool_calls import OWN_TOOLS
 from reme_core.types import Message, ToolCall
@@ -199,8 +199,7 @@ class Outbox:
         except (TimeoutError, ConflictError):
             log.debug("a recall does not wait for what is being delivered")
         except Exception as error:  # whatever it is, the recall may go well
-            trace = None if isinstance(error, ReMeError) else error
-            log.warning("what was said waits for the database: %s", error, exc_info=trace)
+            log_failure(error, "what was said waits for the database")
 
     async def settle(self) -> None:
         """Wait for what is being delivered; from then on the engine erases what waits together with what is stored."""
@@ -254,8 +253,7 @@ class Outbox:
             await work
         except Exception as error:  # nobody awaits this task, so it is counted and logged
             self._counts.failures += 1
-            trace = None if isinstance(error, ReMeError) else error
-            log.warning("what was said waits for the database: %s", error, exc_info=trace)
+            log_failure(error, "what was said waits for the database")
 
     def _delivery(self, workspace: str, entries: Sequence[Entry] | None = None) -> asyncio.Task[None]:
         """The delivery for a workspace that is under way, or a new one."""

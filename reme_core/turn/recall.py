@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError
-from reme_core.prompts import Language
+from reme_core.prompts import language_for
 from reme_core.prompts.note import Note, is_quoted, render, why_missing
 from reme_core.prompts.transcript import person_of
 from reme_core.spool.waiting import sanitise
@@ -23,7 +23,6 @@ from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.profile import STANDING_KINDS, standing_memories
 from reme_core.store.relevance import Question
 from reme_core.text.redact import redact
-from reme_core.text.terms import language_of
 from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of, names_in
 
@@ -94,15 +93,16 @@ class TurnRecall:
         memories = [told for one, told in zip(questions, found, strict=True) if not one.filters.of_messages]
         offered = [hit for told in memories for hit in told.hits]
         why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in offered)], engine.settings.redact)
-        if messages and len(messages[0].hits) == most and len(self._fit(messages[0].hits, why_unfit)) < self._top_k:
+        new = self._fit(messages[0].hits, why_unfit) if messages else []
+        if messages and len(messages[0].hits) == most and len(new) < self._top_k:
             # Too few of them are new. A second recall, which takes longer, leaves out what the model sees.
             seen = dict.fromkeys([*(m.message_id for m in present), *(m.content.strip() for m in present)])
             messages.append(await answer([replace(questions[0], filters=replace(self._messages, without=list(seen)))]))
+            new = self._fit(messages[-1].hits, why_unfit)
         recalls = [*memories, *messages]
-        offered += self._fit(messages[-1].hits, why_unfit) if messages else []
-        language: Language = "zh" if language_of(query) == "zh" else "en"
+        offered += new
         zone = engine.settings.timezone
-        note = render(offered, self._token_budget, language, standing=standing, timezone=zone)
+        note = render(offered, self._token_budget, language_for(query), standing=standing, timezone=zone)
         if note.standing:
             recalls.append(engine.log_writer.log_standing(workspace, query, note.standing, session_id=session))
         engine.log_writer.log_note(workspace, recalls, lambda hit: why_unfit(hit) or why_missing(note, hit, offered))
