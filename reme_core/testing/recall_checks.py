@@ -14,7 +14,7 @@ from reme_core.testing.report import Rule
 from reme_core.testing.stage import BUDGET, Stage, expect, run_in_own_loop
 from reme_core.types import Memory
 
-TURNS: Final = 12
+TURNS: Final = 6
 _MANY_MEMORIES: Final = 40
 
 

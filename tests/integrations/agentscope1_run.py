@@ -165,7 +165,7 @@ def what_it_cannot_do_is_refused(url: str) -> None:
 async def main(url: str) -> int:
     what_it_cannot_do_is_refused(url)
     await the_agents_model_reads(url)  # first: its model reads for all workspaces, and later others wait too
-    report = await validate(AgentScope1Driver(), database_url=url)
+    report = await validate(AgentScope1Driver(), database_url=url, conversations=10)
     print(report)
     await tools_are_offered_and_work(url)
     await interrupted_replies_are_left_out(url)
