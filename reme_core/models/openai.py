@@ -42,9 +42,10 @@ class OpenAIEmbedder(RemoteModel):
         params: dict[str, Any] | None = None,
         on_call: OnCall | None = None,
     ) -> None:
-        super().__init__(model, endpoint, params=params, on_call=on_call)
+        # `dimensions` is sent only if it was asked for: many servers refuse the field.
+        asked = {"dimensions": dimensions} if dimensions else {}
+        super().__init__(model, endpoint, params={**(params or {}), **asked}, on_call=on_call)
         self.name = f"{model}@{dimensions}" if dimensions else model
-        self._requested_width = dimensions
         self._width = dimensions
         self._batch_size = min(batch_size or self.batch_limit, self.batch_limit)
         # Base64 takes about a third of the bytes. A server that refuses it is asked for plain lists from then on.
@@ -80,12 +81,10 @@ class OpenAIEmbedder(RemoteModel):
         return self._read_vectors(answer, len(texts))
 
     async def _create(self, client: openai.AsyncOpenAI, texts: list[str]) -> CreateEmbeddingResponse:
-        # `dimensions` is sent only if it was asked for: many servers refuse the field.
-        body = {**self._params, **({"dimensions": self._requested_width} if self._requested_width else {})}
         encoding: Literal["base64", "float"] = "base64" if self._use_base64 else "float"
         try:
             return await client.embeddings.create(
-                model=self._model, input=texts, encoding_format=encoding, extra_body=body
+                model=self._model, input=texts, encoding_format=encoding, extra_body=self._params
             )
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
             if encoding == "float" or not re.search("encoding|base64", error.message):
