@@ -121,8 +121,10 @@ def server_url() -> Iterator[str]:
     folder = make_data_dir()
     initialise(folder)
     with (folder / "postgres" / "postgresql.conf").open("a") as configuration:
-        # Nothing is kept. And to make or drop a database Postgres looks through its whole cache.
-        configuration.write("fsync = off\nfull_page_writes = off\nsynchronous_commit = off\nshared_buffers = 128MB\n")
+        # Nothing is kept. To make or drop a database Postgres looks through its whole cache; and it waits for a vacuum
+        # that it began there by itself.
+        configuration.write("fsync = off\nfull_page_writes = off\nsynchronous_commit = off\n")
+        configuration.write("shared_buffers = 128MB\nautovacuum = off\n")
     server = EmbeddedServer.acquire(folder, linger_seconds=0)
     yield server.url
     stop_embedded(folder)
