@@ -28,7 +28,8 @@ from reme_core.text.voice import in_own_name
 from reme_core.text.wish_times import validity_of_wish
 from reme_core.types import Message
 
-LENGTH: Final = 25_000
+LENGTH: Final = 12_500
+SOON: Final = LENGTH / 100_000
 NOW: Final = datetime(2025, 1, 1, tzinfo=UTC)
 PATTERNS: Final = (
     "< ", "a", " ", "\n", "\t ", "1", "(", "-", "'", "我", "把", "。 ", "```\n", '{"a":', "[", "\",'", "1-", "1/2/",
@@ -82,7 +83,9 @@ def seconds(reader: str, text: str) -> float:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("reader", READERS)
 def test_no_text_takes_long_to_read(reader: str) -> None:
+    for text in texts(LENGTH // 100):  # what it imports or reads when it is first called is not measured
+        seconds(reader, text)
     for text, quarter in zip(texts(LENGTH), texts(LENGTH // 4), strict=True):
         spent = seconds(reader, text)
         # A linear reader takes four times as long as for a quarter, a quadratic one sixteen times, on any machine.
-        assert spent < 0.5 or spent < 8 * seconds(reader, quarter), repr(text[:40])
+        assert spent < SOON or spent < 8 * seconds(reader, quarter), repr(text[:40])
