@@ -276,6 +276,7 @@ async def test_who_waits_for_work_in_an_outage_is_told(settings: Settings, migra
 
 
 async def test_a_worker_that_stood_still_does_not_take_its_own_jobs_for_those_of_a_dead_one(settings: Settings) -> None:
+    settings.worker.stop_seconds = 1  # for which closing waits for the job
     async with Engine(settings) as reme:
         await begin_without_end(reme, "read me once")
         await reme.database.execute_anywhere(
@@ -317,6 +318,7 @@ async def test_after_an_outage_the_jobs_of_workers_that_live_are_left_to_them(
 ) -> None:
     for name, seconds in (("STALLED", 3.0), ("_HEARTBEAT", 0.5), ("_UPKEEP", 4.0), ("_LONGEST_PAUSE", 0.5)):
         monkeypatch.setattr(f"reme_core.jobs.worker.{name}_SECONDS", seconds)
+    settings.worker.stop_seconds = 1
     settings.worker.concurrency = 1  # a busy worker looks for no other job, and so hears nothing of the outage
     async with Engine(settings) as busy, Engine(settings) as other:
         await begin_without_end(busy, "read me once")

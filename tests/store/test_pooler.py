@@ -67,7 +67,10 @@ async def test_a_worker_takes_jobs_on(behind_pooler: Settings) -> None:
                 await asyncio.sleep(0.05)
 
 
-async def test_of_a_pooler_that_is_away_its_own_address_is_told(database_url: str, tmp_path: Path) -> None:
+async def test_of_a_pooler_that_is_away_its_own_address_is_told(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.postgres.database.POOL_SECONDS", 1.0)
     away = SecretStr("postgresql://nobody@127.0.0.1:1/none")
     settings = Settings(database_url=SecretStr(database_url), pooler_url=away, data_dir=tmp_path / "data")
     with pytest.raises(DatabaseUnavailableError, match=r"no server at nobody@127\.0\.0\.1:1/none"):
