@@ -59,7 +59,7 @@ def _wish_in(sentence: str) -> tuple[int, int, str] | None:
             if _CITED.search(text, 0, match.start()):
                 return None
             start, end = match.span("topic")
-            if gap := list(_CLAUSE_ENDS.finditer(sentence, start, end)):
+            if gap := list(CLAUSE_ENDS.finditer(sentence, start, end)):
                 start = gap[-1].end()
             if not _COURTESY_ZH.sub("", simplify(sentence[start:end])):
                 continue  # 请删掉我的地址 has its topic behind the verb
@@ -137,8 +137,8 @@ _PARTICLES: Final = regex(r"[我你您他她跟和的那这吧了啊呀哈]|个$
 _SHARE: Final = 2 / 3
 # A wish is looked for in so many characters; nobody puts one into a longer sentence.
 _READ: Final = 1_000
-# Many people write Chinese with blanks in place of commas.
-_CLAUSE_ENDS: Final = regex(r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])")
+CLAUSE_ENDS: Final = regex(r"(?<=[\u4e00-\u9fff])\s+(?=[\u4e00-\u9fff])")
+"""Where a Chinese clause ends: many people write blanks in place of commas."""
 # Words before the verb that name nothing.
 _COURTESY_ZH: Final = regex(r"请|麻烦|拜托|可以|能不能|可不可以|不?能|先|千万|我?想|我?要|帮我|给我|[你您都也就再]")
 # "Jordan, but remember …" and "Jordan, I love pizza" say something else behind the topic.

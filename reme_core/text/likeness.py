@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from reme_core.text.fiction import sentences
+from reme_core.text.forgetting import CLAUSE_ENDS
 from reme_core.text.terms import terms
 from reme_core.text.timex.statements import tells_year
 
@@ -71,7 +72,7 @@ def part_told(text: str, statement: str) -> str:
     'I got the flat in Leith!'
     """
     words = set(terms(statement))
-    parts = [part for sentence in sentences(text) for part in _CLAUSE_ENDS.split(sentence)]
+    parts = [part for sentence in sentences(text) for part in CLAUSE_ENDS.split(sentence)]
     return " ".join(part for part in parts if not words.isdisjoint(terms(part))) or text
 
 
@@ -88,5 +89,3 @@ _FILLERS: Final = re.compile(
     r"\b(?:hi|hello|hey|again|and|also|oh|ok|okay|so|just|really|well|btw|by the way|lol|haha+|yeah|yes|yep)\b"
     r"|[哈啊呀啦嗯哦吧嘛]"
 )
-# Many write Chinese without punctuation, and leave a space where a clause ends.
-_CLAUSE_ENDS: Final = re.compile(r"(?<=[一-鿿]) +(?=[一-鿿])")

@@ -37,7 +37,7 @@ def numbers_in(text: str) -> set[str]:
     tens, powers = {n for n in spelt if 20 <= n < 100}, {n for n in spelt if n >= 100}
     spelt |= {ten + one for ten in tens for one in spelt if one < 10}
     found = {str(n) for n in spelt | {one * power for one in spelt if one < 100 for power in powers}}
-    found |= {str(_chinese_number(match)) for match in _CHINESE.findall(text)}
+    found |= {str(chinese_number(match)) for match in _CHINESE.findall(text)}
     # "An 09 plate" names 2009, and "3k" 3,000.
     found |= {century + year for year in _TWO_DIGITS.findall(text) for century in ("19", "20")}
     found |= {f"{int(figure)}000" for figure in _THOUSANDS.findall(text)}
@@ -45,7 +45,7 @@ def numbers_in(text: str) -> set[str]:
     return found | figures_in(text)
 
 
-def _chinese_number(digits: str) -> int:
+def chinese_number(digits: str) -> int:
     """The value of a number written in Chinese, up to 9,999; 三千二 is 3,200."""
     value, figure, unit = 0, 0, 1
     for digit in digits.replace("两", "二"):

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from reme_core.text.named import chinese_number
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side, Unit
@@ -78,11 +79,7 @@ def number(words: str) -> float:
         return number(words[:-2]) + 0.5
     if words.isdigit():
         return int(words)
-    if words == "半":
-        return 0.5
-    tens, ten, ones = words.rpartition("十")
-    value = _DIGITS[ones] if ones else 0
-    return value + ((_DIGITS[tens] if tens else 1) * 10 if ten else 0)
+    return 0.5 if words == "半" else chinese_number(words)
 
 
 def unit_of(match: re.Match[str]) -> Unit:
