@@ -10,15 +10,12 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import (
-    AgentId,
     Commands,
-    RunId,
+    Scope,
     Session,
-    UserId,
     Workspace,
     hint_at_missing,
     read_input,
-    scope_of_options,
 )
 from reme_core.errors import InputError
 
@@ -36,18 +33,15 @@ def record(
         ),
     ],
     workspace: Workspace,
+    scope: Scope,
     role: Annotated[str, typer.Option(help="Who said it: user, assistant, system or tool.")] = "user",
     conversation: Annotated[str, typer.Option("--session", help="The conversation that it belongs to.")] = "",
-    user_id: UserId = None,
-    agent_id: AgentId = None,
-    run_id: RunId = None,
 ) -> None:
     """Store what was said, durably."""
     if any(not content.strip() for content in text):
         raise InputError("a text is empty; give what was said")
     said = _read_conversation() if text == ["-"] else [{"role": role, "content": content} for content in text]
     with session.open() as reme:
-        scope = scope_of_options(user_id, agent_id, run_id)
         fresh = reme.record(workspace, said, session_id=conversation, wait=True, **scope)
     session.show(fresh, Text(f"recorded {output.count_of(len(fresh), 'messages')} in '{workspace}'", "green"))
 

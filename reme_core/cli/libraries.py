@@ -11,7 +11,7 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.output import count_of
-from reme_core.cli.session import AgentId, Commands, RunId, Session, UserId, Workspace, confirm, scope_of_options
+from reme_core.cli.session import Commands, Scope, Session, Workspace, confirm
 from reme_core.errors import NotFoundError
 
 app = Commands()
@@ -84,16 +84,13 @@ def copy(
 def clear(
     session: Session,
     workspace: Annotated[str, typer.Argument(help="The workspace to remove.")],
-    user_id: UserId = None,
-    agent_id: AgentId = None,
-    run_id: RunId = None,
+    scope: Scope,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove a workspace, or only what belongs to one person, agent or run in it. This cannot be undone."""
     with session.open() as reme:
         if workspace not in reme.workspaces.list():
             raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists them")
-        scope = scope_of_options(user_id, agent_id, run_id)
         what = f"what is of {' and '.join(map(str, scope.values()))} in '{workspace}'" if scope else f"'{workspace}'"
         if not yes:
             confirm(f"Remove {what} for good?" if scope else f"Remove all of workspace {what} for good?")

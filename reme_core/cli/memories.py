@@ -14,16 +14,13 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import (
-    AgentId,
     Commands,
-    RunId,
+    Scope,
     Session,
-    UserId,
     Workspace,
     hint_at_missing,
     parse_time,
     read_input,
-    scope_of_options,
 )
 from reme_core.errors import InputError, NotFoundError
 
@@ -44,6 +41,7 @@ def recall(
     session: Session,
     query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
     workspace: Workspace,
+    scope: Scope,
     kind: Kinds = None,
     limit: Annotated[int, typer.Option("--limit", "-n", help="How many, at the most.")] = 10,
     explain: Annotated[bool, typer.Option("--explain", "-e", help="Show what each leg gave to the score.")] = False,
@@ -64,9 +62,6 @@ def recall(
     ] = 0.0,
     min_stored_score: Annotated[float | None, typer.Option(help="Only memories of at least this stored score.")] = None,
     metadata: Annotated[str | None, typer.Option(metavar="JSON", help="Only what has all this as metadata.")] = None,
-    user_id: UserId = None,
-    agent_id: AgentId = None,
-    run_id: RunId = None,
     closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
     read_time: Annotated[
         bool, typer.Option("--time/--no-time", help='Heed a time in the query ("in May", "two chats ago").')
@@ -90,7 +85,7 @@ def recall(
             author=author,
             session_id=conversation,
             time="query" if read_time else None,
-            **scope_of_options(user_id, agent_id, run_id),
+            **scope,
         )
         hints = [] if found else hint_at_missing(reme, workspace)
         if not found and "conversation" not in (kind or ()):
@@ -109,12 +104,10 @@ def add(
         typer.Argument(help="What to remember, one memory each; - reads one from each line that is piped in."),
     ],
     workspace: Workspace,
+    scope: Scope,
     kind: Annotated[str, typer.Option("--kind", "-k", help="What sort of statement it is.")] = "custom",
     subject: Annotated[str, typer.Option(help="Whom or what it is about.")] = "",
     when_to_use: Annotated[str, typer.Option(help="The situation in which it helps (for tasks and tools).")] = "",
-    user_id: UserId = None,
-    agent_id: AgentId = None,
-    run_id: RunId = None,
     metadata: Annotated[str, typer.Option(metavar="JSON", help="Whatever else belongs to it.")] = "{}",
 ) -> None:
     """Remember something."""
@@ -123,7 +116,6 @@ def add(
     values = {"kind": kind, "subject": subject, "when_to_use": when_to_use, "metadata": _parse_metadata(metadata)}
     memories = [Memory(**values, content=content) for content in _expand(text)]
     with session.open() as reme:
-        scope = scope_of_options(user_id, agent_id, run_id)
         added = reme.memories.add(workspace, memories, actor="command line", **scope)
     session.show(added, *map(_added_line, added))
 
@@ -144,18 +136,15 @@ def _expand(texts: list[str]) -> list[str]:
 def list_memories(
     session: Session,
     workspace: Workspace,
+    scope: Scope,
     kind: Annotated[list[str] | None, typer.Option("--kind", "-k", help="Only these kinds; may be repeated.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, at the most.")] = 50,
-    user_id: UserId = None,
-    agent_id: AgentId = None,
-    run_id: RunId = None,
     closed: Annotated[bool, typer.Option("--closed", help="Superseded, expired and deleted ones as well.")] = False,
 ) -> None:
     """List what is remembered, newest first."""
     from reme_core.store.filters import Filters
 
     with session.open() as reme:
-        scope = scope_of_options(user_id, agent_id, run_id)
         filters = Filters.of(kind=kind or None, status=None if closed else "active", **scope)
         found = reme.memories.list(workspace, filters, limit=limit)
         hints = [] if found else hint_at_missing(reme, workspace)

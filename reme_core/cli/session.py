@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from reme_core import ReMe, Settings
-    from reme_core.types import Scope
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -78,16 +77,17 @@ class Options:
 Workspace = Annotated[
     str, typer.Option("--workspace", "-w", envvar="REME_WORKSPACE", show_envvar=True, help="Which workspace.")
 ]
-UserId = Annotated[str | None, typer.Option("--user-id", help="The person within the workspace.")]
-AgentId = Annotated[str | None, typer.Option("--agent-id", help="The agent within the workspace.")]
-RunId = Annotated[str | None, typer.Option("--run-id", help="The run within the workspace.")]
-
-
-def scope_of_options(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
-    """The part of a scope that the options name."""
-    from reme_core.types import scope_of_given
-
-    return scope_of_given({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+Scope = dict[str, Any]
+"""The part of a scope that is named. A command with such a parameter `scope` has the options below."""
+_SCOPE_OPTIONS = {
+    name: inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, typer.Option(help=f"The {what} within the workspace.")],
+    )
+    for name, what in (("user_id", "person"), ("agent_id", "agent"), ("run_id", "run"))
+}
 
 
 def parse_time(text: str) -> datetime:
@@ -204,12 +204,18 @@ def _adding_session(register: Callable[[Any], Any]) -> Callable[[Command], Comma
 def _with_session(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def run(ctx: typer.Context, **values: Any) -> None:
+        if takes_scope:
+            named = {name: values.pop(name) for name in _SCOPE_OPTIONS}
+            values["scope"] = {name: value for name, value in named.items() if value is not None}
         shared = Options(**{name: values.pop(name) for name in _SHARED_OPTIONS})
         ctx.obj = shared.with_earlier(ctx.obj or Options())  # for the commands of a group, too
         with exit_on_error(ctx.obj):
             function(Session(ctx.obj, invoked=ctx.invoked_subcommand), **values)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    takes_scope = any(parameter.name == "scope" for parameter in own)
+    if takes_scope:
+        own = [*(parameter for parameter in own if parameter.name != "scope"), *_SCOPE_OPTIONS.values()]
     context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     parameters = [context, *own, *_SHARED_OPTIONS.values()]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
