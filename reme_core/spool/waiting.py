@@ -123,15 +123,10 @@ class Spool:
         Raises:
             SpoolError: The file cannot be written; the refusal is in memory only.
         """
-        kept = replace(entry, refusal=reason)
-        with self._file:
-            with self._memory:
-                self._entries[entry.entry_id] = kept
-            if self._disk is not None:
-                self._disk.write([kept])
-                self._look_whether_replaced(self._disk)
-                with self._memory:
-                    self._on_disk.add(entry.entry_id)
+        with self._memory:
+            self._entries[entry.entry_id] = replace(entry, refusal=reason)
+            self._on_disk.discard(entry.entry_id)
+        self.keep()
 
     def accept(self) -> int:
         """Let refused entries wait again; returns their number."""
