@@ -48,6 +48,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # Several processes embed at once, and threads of one would only wait for those of another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Each process would look through the nearly three hundred packages of the frameworks for a plugin, and there is none.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
