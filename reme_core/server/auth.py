@@ -10,7 +10,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +31,7 @@ _PREFIX: Final = "reme"
 # The least that OWASP recommends for passwords. It is enough here: nobody can guess 256 random bits.
 _SCRYPT: Final = {"n": 2**14, "r": 8, "p": 1}
 # A verified key is not verified again for this long, so that most requests cost no hash. A key that another process
-# revokes may work for as long; and while the database is away, when nothing that is remembered can be reached.
+# revokes may work for as long.
 _CACHE_SECONDS: Final = 5.0
 _CACHE_SIZE: Final = 10_000
 _ANY: Final = b""
@@ -155,8 +155,7 @@ class ApiKeys:
             return FULL_ACCESS
         if not key:
             raise AccessError("an API key is needed; send it as `Authorization: Bearer reme_…`", status=401)
-        fingerprint = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-        return await self._find_seldom(fingerprint, partial(self._verify, key))
+        return await self._find_seldom(_fingerprint(key), partial(self._verify, key))
 
     async def has_any(self) -> bool:
         """Whether there are keys. If so, every request needs one."""
@@ -168,22 +167,24 @@ class ApiKeys:
         return bool(exists)
 
     async def _find_seldom(self, name: bytes, look_up: Callable[[], Awaitable[Found]]) -> Found:
-        """What was found in the last seconds, or while the database is away at any time; else what is found now."""
+        """What was found in the last seconds, or else what is found now."""
         until, found = self._found.get(name, (0.0, None))
         if time.monotonic() > until:
             try:
                 found = await look_up()
-            except DatabaseError:
-                if name not in self._found:
-                    raise  # else the service's own numbers are told without the database
             except AccessError:
                 self._found.pop(name, None)
                 raise
-            else:
-                if len(self._found) >= _CACHE_SIZE:
-                    self._found.clear()
-                self._found[name] = (time.monotonic() + _CACHE_SECONDS, found)
+            if len(self._found) >= _CACHE_SIZE:
+                self._found.clear()
+            self._found[name] = (time.monotonic() + _CACHE_SECONDS, found)
         return cast("Found", found)
+
+    def last_access(self, key: str) -> Access | None:
+        """What the caller with a key might do when the database was last asked; None if he was never let in."""
+        _, has_any = self._found.get(_ANY, (0.0, True))
+        _, access = self._found.get(_fingerprint(key), (0.0, None))
+        return access if has_any else FULL_ACCESS
 
     async def _verify(self, key: str) -> Access:
         refusal = AccessError("this API key is unknown, revoked or expired", status=401)
@@ -210,12 +211,20 @@ class KeyCheck:
     """Middleware that answers 401 to a request without a valid API key, where there are keys, before it reads the body.
 
     It finds the keys in the `state.service` of the app. `needs_no_key` is asked with the method and the path of a
-    request; by default every request needs a key.
+    request; by default every request needs a key. Paths of `need_no_database` answer while the database is away, too,
+    to whom they were open before.
     """
 
-    def __init__(self, app: ASGIApp, *, needs_no_key: Callable[[str, str], bool] = lambda *_: False) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        needs_no_key: Callable[[str, str], bool] = lambda *_: False,
+        need_no_database: Collection[str] = (),
+    ) -> None:
         self._app = app
         self._needs_no_key = needs_no_key
+        self._need_no_database = need_no_database
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI defines it."""
@@ -223,12 +232,22 @@ class KeyCheck:
             path = scope["path"].removeprefix(scope.get("root_path", ""))
             if not self._needs_no_key(scope["method"], path):
                 keys: ApiKeys = scope["app"].state.service.keys
+                key = key_in_headers(HTTPConnection(scope))
                 try:
-                    scope[_ACCESS] = await keys.access(key_in_headers(HTTPConnection(scope)))
+                    scope[_ACCESS] = await self._access(keys, key, path)
                 except ReMeError as error:
                     await answer_to(error, scope)(scope, receive, send)
                     return
         await self._app(scope, receive, send)
+
+    async def _access(self, keys: ApiKeys, key: str, path: str) -> Access:
+        try:
+            return await keys.access(key)
+        except DatabaseError:
+            last = keys.last_access(key) if path in self._need_no_database else None
+            if last is None:
+                raise
+            return last
 
 
 def access_of(connection: HTTPConnection) -> Access:
@@ -253,6 +272,10 @@ def key_in_headers(connection: HTTPConnection) -> str:
     if scheme.lower() == "bearer":
         return token.strip()
     return connection.headers.get("x-api-key", "").strip()
+
+
+def _fingerprint(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def _digest(secret: str, salt: bytes) -> bytes:

@@ -110,7 +110,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
         return docs_page(app.openapi())
 
     add_error_handlers(app)
-    app.add_middleware(KeyCheck, needs_no_key=_needs_no_key)
+    app.add_middleware(KeyCheck, needs_no_key=_needs_no_key, need_no_database=["/metrics"])
     app.add_middleware(HostCheck, allowed=settings.http.allowed_hosts)
     app.add_middleware(
         Guard,

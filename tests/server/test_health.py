@@ -206,6 +206,7 @@ async def test_the_numbers_of_the_service_are_told_while_the_database_is_away(
             assert (told.status_code, "reme_requests_total{" in told.text) == (200, True)
             assert not needs_key or (await client.get("/metrics", headers=revoked)).status_code == 503
             assert (await client.get("/v1/workspaces", headers=one)).status_code == 503
+            assert (await client.get("/nowhere", headers=one)).status_code == 503  # only the numbers are told so
 
 
 async def test_the_documentation_comes_from_the_service_alone(client: httpx.AsyncClient) -> None:
