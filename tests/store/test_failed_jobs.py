@@ -120,7 +120,7 @@ async def test_a_failure_whose_words_postgres_cannot_store_is_told_and_counted(
     with pytest.raises(ReMeError, match="the model answered"):
         await reme.summarise("w")
     [job] = await reme.background.jobs("w")
-    assert job.error == "the model answered 'ab?'"
+    assert job.error == "the model answered 'a\ufffdb\ufffd'"
     assert await reme.database.fetch("w", "select is_try from reme.job_error") == [(True,)]
 
 
