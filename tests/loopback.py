@@ -97,7 +97,6 @@ class Loopback:
             )
         )
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="loopback", daemon=True)
-        self._active = 0
         self.reset()
 
     def __enter__(self) -> Loopback:
@@ -121,6 +120,8 @@ class Loopback:
     def reset(self) -> None:
         """Begin anew: no records, no faults, every chat answered with `ok`, vectors 64 wide."""
         self.requests: list[Recorded] = []
+        # Of this script alone: an answer that an earlier test did not wait for may still be under way.
+        self._answering: list[Recorded] = []
         self.width = 64
         self.api_key = ""
         """When set, every other key is refused with 401."""
@@ -188,9 +189,10 @@ class Loopback:
             event = await receive()
             data, more = data + event.get("body", b""), event.get("more_body", False)
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        self._active += 1
+        answering = self._answering
+        request = Recorded(scope["path"], json.loads(data or b"{}"), headers, len(answering) + 1)
+        answering.append(request)
         try:
-            request = Recorded(scope["path"], json.loads(data or b"{}"), headers, self._active)
             self.requests.append(request)
             if self.latency:
                 await asyncio.sleep(self.latency)
@@ -200,7 +202,7 @@ class Loopback:
                 answer = changed if isinstance(changed, Answer) else await changed
             await self._send(answer, send)
         finally:
-            self._active -= 1
+            answering.remove(request)
 
     async def _send(self, answer: Answer, send: Callable[[Body], Any]) -> None:
         body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body, ensure_ascii=False).encode()
