@@ -132,7 +132,7 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
     found = await known_cursor.fetchall()
     tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
     known: dict[str, tuple[str, str | None]] = {row[0]: (row[1], row[2]) for row in found}
-    messages = [_under_stored_id(m, {row[0]: row[3] for row in found}) for m in messages]
+    messages = [_under_stored_id(m, {row[0]: (row[1], row[3]) for row in found}) for m in messages]
     unique = rows.first_by(messages, lambda message: message.message_id)
     fresh = [m for m in unique.values() if m.message_id not in known]
     edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content) for m in fresh})
@@ -143,12 +143,13 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
     return list({m.message_id: m for m in (*fresh, *edited)}.values())
 
 
-def _under_stored_id(message: Message, persons: Mapping[str, str]) -> Message:
-    """A message under the id by which it was stored earlier, if it was; `persons` has whose each stored id is."""
-    if message.message_id in persons:
+def _under_stored_id(message: Message, stored: Mapping[str, tuple[str, str]]) -> Message:
+    """A message under the id by which it was stored earlier; `stored` has the session and the person of each id."""
+    if message.message_id in stored:
         return message
     # What is nobody's was erased, or recorded before it was said whose it is.
-    found = [one for one in earlier_ids(message) if persons.get(one) in ("", message.user_id)]
+    same = [(message.session_id, person) for person in ("", message.user_id)]
+    found = [one for one in earlier_ids(message) if stored.get(one) in same]
     return message.model_copy(update={"message_id": found[0]}) if found else message
 
 

@@ -356,6 +356,14 @@ async def test_what_was_stored_before_ids_counted_within_a_person_is_known_again
     assert await stored(reme) == [""]
 
 
+async def test_an_id_that_was_stored_in_another_conversation_is_no_earlier_one(reme: AsyncReMe) -> None:
+    await reme.record("alice", Message(message_id="1", content="I live in Rome.", session_id="monday", user_id="ann"))
+    async with TurnMemory(reme, "alice", user_id="ann", write="awaited") as turn:
+        await turn.record([Message(message_id="1", content="I live in Oslo.")], session_id="tuesday")
+        assert [message.content for message in await turn.messages("tuesday")] == ["I live in Oslo."]
+    assert len(await stored(reme)) == 2
+
+
 async def test_a_copy_counts_what_it_does_itself(turn: TurnMemory) -> None:
     await turn.record([Message(content=TOLD)])
     async with copy.deepcopy(turn) as copied:
