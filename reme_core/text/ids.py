@@ -44,11 +44,14 @@ def id_without(message: Message) -> str:
 
 
 def with_persons_id(message: Message) -> Message:
-    """A message whose id, if it was given one, counts within the conversation of its person, if it has one."""
+    """A message whose id, if it was given one, counts within the conversation of its person, if it has one.
+
+    One that has such an id, as what was read back from a memory, keeps it.
+    """
     if not (message.user_id and message.session_id and "message_id" in message.model_fields_set):
         return message
-    own = message.message_id.removeprefix(_prefix(message.session_id))
-    return message.model_copy(update={"message_id": id_within(own, message.session_id, message.user_id)})
+    named = id_within(id_without(message), message.session_id, message.user_id)
+    return message.model_copy(update={"message_id": named})
 
 
 def earlier_ids(message: Message) -> list[str]:

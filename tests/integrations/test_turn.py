@@ -364,6 +364,12 @@ async def test_an_id_that_was_stored_in_another_conversation_is_no_earlier_one(r
     assert len(await stored(reme)) == 2
 
 
+async def test_what_is_read_back_keeps_its_id(reme: AsyncReMe) -> None:
+    async with TurnMemory(reme, "alice", user_id="ann", write="awaited") as turn:
+        await turn.record([Message(message_id="1", content="I live in Rome.")], session_id="monday")
+        assert await turn.record(await turn.messages("monday"), session_id="monday") == 0
+
+
 async def test_a_copy_counts_what_it_does_itself(turn: TurnMemory) -> None:
     await turn.record([Message(content=TOLD)])
     async with copy.deepcopy(turn) as copied:
