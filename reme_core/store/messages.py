@@ -42,6 +42,7 @@ _LONGEST = 20_000  # characters of a message that are indexed; a longer message 
 _EMBED_BATCH = 64
 _HARMLESS = "Hello."  # a text that no embedding model refuses
 _Waiting = tuple[int, str, str]  # document, author and content of a message without a vector
+_Stored = tuple[str, str | None, str]  # session, content and person of a message; it has no content if it was erased
 
 log = logging.getLogger(__name__)
 
@@ -129,13 +130,12 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
     async with conn.pipeline():  # both in one round trip
         known_cursor = await conn.execute(_SQL["known_messages"], values)
         tail_cursor = await conn.execute(_SQL["session_tails"], values)
-    found = await known_cursor.fetchall()
+    known: dict[str, _Stored] = {row[0]: row[1:] for row in await known_cursor.fetchall()}
     tails = [_Turn(*row) for row in await tail_cursor.fetchall()]
-    known: dict[str, tuple[str, str | None]] = {row[0]: (row[1], row[2]) for row in found}
-    messages = [_under_stored_id(m, {row[0]: (row[1], row[3]) for row in found}) for m in messages]
+    messages = [_under_stored_id(m, known) for m in messages]
     unique = rows.first_by(messages, lambda message: message.message_id)
     fresh = [m for m in unique.values() if m.message_id not in known]
-    edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content) for m in fresh})
+    edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content, m.user_id) for m in fresh})
     if fresh:
         await _insert(conn, workspace, fresh, tails, state)
     if edited:
@@ -143,21 +143,21 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
     return list({m.message_id: m for m in (*fresh, *edited)}.values())
 
 
-def _under_stored_id(message: Message, stored: Mapping[str, tuple[str, str]]) -> Message:
-    """A message under the id by which it was stored earlier; `stored` has the session and the person of each id."""
+def _under_stored_id(message: Message, stored: Mapping[str, _Stored]) -> Message:
+    """A message under the id by which it was stored earlier, if it was."""
     if message.message_id in stored:
         return message
-    # What is nobody's was erased, or recorded before it was said whose it is.
-    same = [(message.session_id, person) for person in ("", message.user_id)]
-    found = [one for one in earlier_ids(message) if stored.get(one) in same]
-    return message.model_copy(update={"message_id": found[0]}) if found else message
+    for earlier in filter(stored.__contains__, earlier_ids(message)):
+        session, content, person = stored[earlier]
+        # What is nobody's was erased, or recorded before it was said whose it is. Other words are somebody else's.
+        is_same = person == message.user_id or (not person and content in (None, message.content))
+        if is_same and session == message.session_id:
+            return message.model_copy(update={"message_id": earlier})
+    return message
 
 
-def _edits_in(messages: Sequence[Message], stored: Mapping[str, tuple[str, str | None]]) -> list[Message]:
-    """The messages with other words than the stored ones of their ids, which are None if they were erased.
-
-    `stored` has the session and the words of each id.
-    """
+def _edits_in(messages: Sequence[Message], stored: Mapping[str, _Stored]) -> list[Message]:
+    """The messages with other words than the stored ones of their ids, if these were not erased."""
     # Of several with one id the last counts, so that the same messages change nothing when they are recorded again.
     last = {m.message_id: m for m in messages if m.session_id == stored[m.message_id][0] and m.content.strip()}
     return [m for m in last.values() if stored[m.message_id][1] not in (None, m.content)]

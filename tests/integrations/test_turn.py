@@ -364,6 +364,16 @@ async def test_an_id_that_was_stored_in_another_conversation_is_no_earlier_one(r
     assert len(await stored(reme)) == 2
 
 
+async def test_a_persons_words_are_no_edit_of_nobodys(reme: AsyncReMe) -> None:
+    said = [("", "The office opens at nine."), ("ann", "I am pregnant."), ("ann", "I am not pregnant.")]
+    for person, content in said:
+        async with TurnMemory(reme, "alice", user_id=person, write="awaited") as turn:
+            await turn.record([Message(message_id="1", content=content)], session_id="monday")
+    assert await stored(reme) == ["The office opens at nine.", "I am not pregnant."]
+    await reme.workspaces.clear("alice", user_id="ann")
+    assert await stored(reme) == ["The office opens at nine.", ""]
+
+
 async def test_what_is_read_back_keeps_its_id(reme: AsyncReMe) -> None:
     async with TurnMemory(reme, "alice", user_id="ann", write="awaited") as turn:
         await turn.record([Message(message_id="1", content="I live in Rome.")], session_id="monday")
