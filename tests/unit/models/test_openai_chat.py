@@ -244,6 +244,14 @@ async def test_an_answer_without_choices_raises(loopback: Loopback, chat: OpenAI
         await chat.complete(ASK)
 
 
+@pytest.mark.parametrize("content", [5, [{"type": "text", "text": "Hello"}]])
+async def test_an_answer_that_is_no_text_raises(loopback: Loopback, chat: OpenAIChat, content: object):
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
+    loopback.replace(lambda body: {**body, "choices": [choice]})
+    with pytest.raises(ModelAnswerError, match="no answer"):
+        await chat.complete(ASK)
+
+
 async def test_broken_json_from_the_server_raises_with_its_text(loopback: Loopback, chat: OpenAIChat):
     loopback.garble('{"choices": [')
     with pytest.raises(ModelAnswerError, match="broken JSON") as caught:
