@@ -19,6 +19,7 @@ from reme_core.text.regex import any_of, regex
 from reme_core.text.signs import simplify
 from reme_core.text.timex import find_times, times_of, validity
 from reme_core.text.timex.calendar import day, range_of
+from reme_core.text.timex.english_words import TOMORROW, WEEKDAY
 from reme_core.text.timex.mention import search_before
 from reme_core.types import TimeRange
 
@@ -99,8 +100,11 @@ def _bounds(text: str) -> Iterator[_Bound]:
 _ANY_MOMENT: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _LONGEST: Final = 200
 _CLAUSE_ENDS: Final = regex(r"[.!?;,:，。！？；：\n]\s*")
-# Elsewhere "I work until midnight" tells of a habit.
-_MIDNIGHT: Final = regex(r"\b(until|till) midnight\b", re.IGNORECASE)
+# Elsewhere "I work until midnight" tells of a habit. "Until midnight on Friday" names its day.
+_MIDNIGHT: Final = regex(
+    rf"\b(until|till) midnight\b(?!,? (?:(?:on|of|in|at|this|next|the|today|tonight|{'|'.join(TOMORROW)})\b|\d|{WEEKDAY}))",
+    re.IGNORECASE,
+)
 # "By Friday" and 周五之前 say when something is to be done, but until when something is not to be done.
 _BY: Final = regex(r"(?:by|before|since)\b|.*(?:前|以来)$", re.IGNORECASE)
 _NOT: Final = regex(r"(?:别|不要|don't|dont|do not|never|no|stop|avoid|skip)", re.IGNORECASE)

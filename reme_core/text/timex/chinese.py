@@ -65,6 +65,8 @@ _CLOCK: Final = (
 )
 _TO_CLOCK: Final = re.sub(r"<(?=part|hour|minute)", "<to_", rf"(?:{_PART})?(?:{_CLOCK})")
 _TIME: Final = rf"(?:的?\s?{_PART})?(?:\s?(?:{_CLOCK})(?:\s?[至到~～—-]\s?{_TO_CLOCK})?)?"
+# 昨儿 is yesterday, but in 以前儿子 and 婚后儿女 begins another word.
+_ER: Final = r"儿(?!子|女(?![朋友孩生儿士人])|童|媳|科(?![学技目]))"
 _HOLIDAY: Final = rf"(?P<holiday>{'|'.join(sorted(HOLIDAYS, key=len, reverse=True))})"
 _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
@@ -127,7 +129,7 @@ def _o_clock(part: str | None, hour: str) -> int:
 
 
 @rules(
-    rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后)(?:[天日](?!气|才|真|线)|儿个?|(?=[晚夜早晨凌])){_TIME}"
+    rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后)(?:[天日](?!气|才|真|线)|{_ER}个?|(?=[晚夜早晨凌])){_TIME}"
 )
 def _near_day(match: re.Match[str], now: datetime) -> Expression | None:
     # The character alone is part of another word; a day needs 天, 日 or a part of the day behind it.

@@ -99,6 +99,8 @@ def test_what_only_looks_like_a_command_is_none(said: str) -> None:
         ("Tomorrow, answer in French. Today English is fine.", "2024-03-07", "2024-03-08"),
         ("until the end of august dont use emojis", None, "2024-09-01"),
         ("no emojis until midnight", None, "2024-03-07"),
+        ("answer in French until midnight on Friday", None, "2024-03-09"),
+        ("answer in French until midnight tomorrow", None, "2024-03-08"),
         ("From Monday answer in French", "2024-03-11", None),
         ("answer in French from Monday on", "2024-03-11", None),
         ("starting friday call me Doc", "2024-03-08", None),
