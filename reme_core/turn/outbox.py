@@ -120,7 +120,7 @@ class Outbox:
         Raises:
             SpoolError: The entry is in memory only. Delivery, and writing to the file, are tried again later.
             InputError: `write` is `awaited`, and the database refuses the entry, or a part of it, for good.
-            DatabaseError: `write` is `awaited`, and the database did not take the entry, or not within `patience`
+            DatabaseError: `write` is `awaited`, and the database did not take this entry, or not within `patience`
                 seconds; it is in the spool.
         """
         self._follow(asyncio.current_task())
@@ -133,7 +133,7 @@ class Outbox:
                 await self.flush(entry.workspace)
         except Exception:  # whatever kept the database from taking it: it is written down, and delivered later
             await self.keep_for_later(entry.workspace)
-            if write == "awaited":
+            if write == "awaited" and self._spool.get(entry.entry_id) is not None:  # else it failed for another entry
                 raise
         if write == "awaited" and (reason := self._spool.refusal_of(entry.entry_id)):
             raise InputError(reason)

@@ -152,7 +152,7 @@ async def test_a_turn_that_always_takes_too_long_holds_up_no_others(settings: Se
             " execute function reme.dawdle()"
         )
     slow = settings.model_copy(update={"limits": limits})
-    async with TurnMemory(slow, "alice", spool="memory") as turn:
+    async with TurnMemory(slow, "alice", spool="memory", write="awaited", on_error="raise") as turn:
         for text in ("slow", "one", "two"):
             turn._spool.put(Entry("alice", [Message(content=text)]))
         with pytest.raises(DatabaseError, match="cancelled a statement"):
@@ -160,6 +160,8 @@ async def test_a_turn_that_always_takes_too_long_holds_up_no_others(settings: Se
         assert sorted(await stored(reme)) == ["one", "two"]
         [waiting] = turn._spool.entries()
         assert [message.content for message in waiting.messages] == ["slow"]
+        assert await turn.record([Message(content="three")]) == 1  # it is stored, whatever waits beside it
+        assert sorted(await stored(reme)) == ["one", "three", "two"]
 
 
 async def test_a_turn_that_is_refused_is_an_error_of_its_own_workspace_alone(reme: AsyncReMe) -> None:
