@@ -42,6 +42,8 @@ def same_days(times: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, 
 
     >>> same_days([{"text": "3 March", "start": "2024-03-03"}], [{"text": "3 March", "start": "2025-03-03"}])
     True
+    >>> same_days([{"text": "early May", "start": "2024-05-01"}], [{"text": "early May", "start": "2025-05-01"}])
+    True
     >>> same_days([{"text": "this May", "start": "2024-05-01"}], [{"text": "this May", "start": "2025-05-01"}])
     False
     """

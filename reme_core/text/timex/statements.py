@@ -175,7 +175,9 @@ def tells_of_past(text: str) -> bool:
 
 def tells_year(words: str) -> bool:
     """Whether the words for a time tell its year, by a number or as "this summer" does."""
-    return bool(_OF_ONE_YEAR.search(words) or _DIRECTED.search(words))
+    # "Early March" comes every year.
+    signs = (sign[0].lower() for sign in _DIRECTED.finditer(words))
+    return bool(_OF_ONE_YEAR.search(words)) or any(sign not in ("early", "late") for sign in signs)
 
 
 def _next_year(moment: datetime) -> datetime:
