@@ -189,7 +189,7 @@ def test_a_service_that_is_stopped_closes_its_engine_in_order(
     command = ["mcp", "--transport", transport, *port] if transport else ["serve", *port]
     script = (
         "import signal, sys\nfrom reme_core.cli.main import main\nfrom reme_core.engine import Engine\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell lets background processes ignore it
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # as what a shell starts in the background has it
         "close = Engine.aclose\n"
         "async def close_and_say(self):\n    await close(self)\n    print('closed in order', file=sys.stderr)\n"
         f"Engine.aclose = close_and_say\nmain({command!r})"
