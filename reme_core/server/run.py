@@ -86,7 +86,7 @@ async def serve_mcp(settings: Settings) -> None:
 
 def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
     """Run a service in a new event loop until it ends, or SIGTERM or Ctrl-C stops it: either cancels it once."""
-    # What a shell starts in the background ignores SIGINT, and asyncio would leave it so: SIGTERM would be lost as well.
+    # What a shell starts in the background ignores SIGINT, and asyncio leaves it so: SIGTERM would be lost as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     # uvloop serves more requests on the same CPU, but is not available everywhere (Windows).
