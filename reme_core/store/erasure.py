@@ -45,6 +45,8 @@ _SQL = load(
     of_scope=" and ".join(f"%({name})s::text in ('', m.{name})" for name in SCOPES),
 )
 
+_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+
 EraseWaiting = Callable[[str, Cut], Awaitable[None]]
 """Removes words from what waits to be recorded in a workspace."""
 
@@ -141,7 +143,7 @@ async def _record_empty(conn: AsyncConnection[Any], workspace: str, waiting: Seq
     """Give messages that never were recorded rows without words, so that they are not recorded when they come again."""
     for message in waiting:
         named = message.model_dump(include={"message_id", "session_id", "role", "sent_at", *SCOPES})
-        with suppress(psycopg.Error):  # what the database refuses will never be recorded
+        with suppress(*_REFUSALS):  # what the database refuses will never be recorded
             async with conn.transaction():
                 await add(conn, workspace, [Message(content="", **named)])
 
