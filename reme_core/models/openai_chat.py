@@ -163,7 +163,8 @@ class OpenAIChat(RemoteModel):
         try:  # the SDK does not validate: any JSON that the server sent may be in these fields
             _read_usage(answer.usage, usage)
             message = answer.choices[0].message
-            message.content = storable("" + (message.content or ""))
+            # To join is to refuse what is no text, here and below.
+            message.content = storable("".join([message.content or ""]))
             "".join(call.id or "" for call in message.tool_calls or ())
             "".join(call.function.name or "" for call in message.tool_calls or () if call.type == "function")
         except (AttributeError, IndexError, TypeError, ValueError):

@@ -152,8 +152,8 @@ _ABOUT_SOMEBODY: Final = rf"(?:for|to|about|regarding) {_SOMEBODY}(?: (?-i:[A-Z]
 _TO_TELL_YOU: Final = r"(?: to (?:tell|let|ask|remind) you\b)?"
 
 _YOU: Final = any_of(r"\b(?:you|your|yours|u|ur)\b", r"[你您]")
+# Words for the author.
 _ONESELF: Final = any_of(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
-"""Words for the author."""
 _WRITTEN: Final = any_of(
     rf"\b{_TEXTS}\b(?<!\bterms)(?<!\bgroup)|\b(?:cv|curriculum|r[ée]sum[ée]s?|applications?|essays?|diar(?:y|ies)|blogs?|speech(?:es)?|biograph(?:y|ies)|testimonials?|personas?|file ?names?|"
     r"novels?|stor(?:y|ies)|poems?|songs?|plays?|films?|movies?|comics?|games?|characters?|hero(?:es|ine)?|protagonist|villains?|avatars?|scenes?|chapters?|dreams?|fiction|tales?|worksheets?|workbooks?|underline|fill in the (?:blank|gap)s?)\b",
