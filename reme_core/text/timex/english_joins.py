@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from reme_core.text.regex import regex
@@ -165,17 +165,19 @@ def _narrow_to_clock(text: str, atom: Expression) -> Expression:
     return atom
 
 
-def _hour(match: re.Match[str]) -> int:
+def _hour(match: re.Match[str]) -> float:
+    """The hour of a clock time, with its minutes: 17.5 for "5:30 pm"."""
+    minutes = int(match["minute"] or match["minute24"] or 0) / 60
     if match["name"]:
         return 12 if match["name"].lower() == "noon" else 24
     if match["hour24"]:
-        return int(match["hour24"])
-    return int(match["hour"]) % 12 + (12 if match["half"].lower() == "p" else 0)
+        return int(match["hour24"]) + minutes
+    return int(match["hour"]) % 12 + (12 if match["half"].lower() == "p" else 0) + minutes
 
 
 def _first_and_last(match: re.Match[str]) -> tuple[float, float] | None:
     """The hours of "from 2 to 4:30 pm": 14 and 16.5; None for "20 to 5 pm", which is one time."""
-    last = _hour(match) + int(match["minute"] or match["minute24"] or 0) / 60
+    last = _hour(match)
     if match["first_name"]:
         first = 12.0 if match["first_name"].lower() == "noon" else 0.0
     else:
@@ -247,7 +249,10 @@ def _distance(match: re.Match[str]) -> tuple[float, cal.Unit]:
 
 
 def _open_side(text: str, atom: Expression) -> Expression:
-    """Open one side of the span, if the words say so: "since Monday" has no end, "before 2020" no beginning."""
+    """Open one side of the span, if the words say so: "since Monday" has no end, "before 2020" no beginning.
+
+    "Until Friday" has its Friday; "until 5 pm" ends when the clock says so, as "from 3 to 5 pm" does.
+    """
     bound = search_before(_BOUND, text, atom.start)
     if not bound or atom.recurring:
         return atom
@@ -258,11 +263,12 @@ def _open_side(text: str, atom: Expression) -> Expression:
         if not opened:
             return atom
         return replace(atom, start=bound.start(), end=opened.end(), span=Span(span.start, None, span.precision))
+    is_clock = span.start and span.end and span.end - span.start == timedelta(hours=1)
     start, end = {
         "since": (span.start, None),
         "after": (span.end, None),
         "before": (None, span.start),
-    }.get(word, (None, span.end))
+    }.get(word, (None, span.start if is_clock else span.end))
     return replace(atom, start=bound.start(), span=Span(start, end, span.precision))
 
 
