@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from reme_core.postgres import distribute, migrate
+from reme_core.postgres import distribute, migrate, queue_schema
 
 _SHARDS = 4  # two on each of two workers
 
@@ -62,6 +62,8 @@ def empty(url: str) -> None:
         assert tables is not None
         connection.execute(f"truncate {tables[0]} restart identity")
         connection.execute("update reme.alembic_version set version_num = %s", [migrate.versions()[-1]])
+        connection.execute("delete from reme.queue_migration")  # a test takes the queue for an older one
+        queue_schema.note_installed(connection)
         connection.execute(
             "update pg_extension e set extversion = a.default_version from pg_available_extensions a"
             " where a.name = e.extname and a.name = 'vector'"

@@ -367,7 +367,7 @@ async def test_who_makes_a_conversation_fit_leaves_what_has_expired_to_a_worker(
     await grow_older(reme, "40 days")
     working = Engine(settings, worker={"embedded": True})
     async with working as later, await psycopg.AsyncConnection.connect(reme.database.url) as reader:
-        await reader.execute("select from reme.artifact for update")
+        await reader.execute("select from reme.artifact where workspace_id = 'acme' for update")
         async with asyncio.timeout(10):
             await fit(later, step(2, log_of(2)), session="t", window=16_000)
         assert not later.background.task.done()
