@@ -4,13 +4,13 @@
     python -m benchmarks.fit_relevance FILE… --write          # and write reme_core/store/relevance.json
     python -m benchmarks.fit_relevance FILE… --held-out FILE… # measure what is written on conversations it never saw
 
-Files are those of `benchmarks/sets.py`. Of people, the memories that are made of their messages are a set as well.
-Fitted on the questions of all sets against queries about nothing, asked of every conversation: the dev half of
-data/nothing.json, a draw of data/nothing_en.txt and data/nothing_zh.txt, and those that its file has. The test half of
-nothing.json is only measured. Of a set
-of messages two more are made (`benchmarks/variants.py`): questions in keywords or misspelt, and workspaces of a few
-messages. Every set weighs the same, and in it real questions as much as nothing. Questions of one conversation asked in
-another of its set ("foreign") are measured and not fitted. The last line is a JSON object.
+Files are those of `benchmarks/sets.py`. Of people and of small workspaces, the memories that are made of the messages
+are a set as well, and so are the facts of the people's keys, as memories that a model wrote. Fitted on the questions of
+all sets against queries about nothing, asked of every conversation: the dev half of data/nothing.json, a draw of
+data/nothing_en.txt and data/nothing_zh.txt, and those that its file has. The test half of nothing.json is only
+measured. Of a set of messages two more are made (`benchmarks/variants.py`): questions in keywords or misspelt, and
+workspaces of a few messages. Every set weighs the same, and in it real questions as much as nothing. Questions of one
+conversation asked in another of its set ("foreign") are measured and not fitted. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from benchmarks.fit_worth import calibration_error, regress
 from benchmarks.remembered import remember_vectors
 from benchmarks.retrieval import load, quoted
 from benchmarks.sets import Asked, Conversation, read
-from benchmarks.variants import MADE_OF, SIZES, begun_just_now, further_questions
+from benchmarks.variants import MADE_OF, SIZES, begun_just_now, further_questions, told
 from reme_core.engine import Engine
 from reme_core.settings import WorkerSettings
 from reme_core.store.filters import Filters
@@ -145,6 +145,8 @@ async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
     for path in paths:
         for conversation in read(path):
             sets.setdefault(conversation.set, []).append(conversation)
+            if conversation.set == "people":
+                sets.setdefault("people, facts", []).extend(told(path))
     samples, draw = [], Random(0)
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
         remember_vectors(reme)
@@ -154,10 +156,9 @@ async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
                 others = [other for other in chosen if other.workspace != conversation.workspace]
                 await load(reme, conversation)
                 samples += await samples_of(reme, conversation, others, draw)
-                if name == "people":
-                    memories = await quoted(reme, conversation)
-                    own = Conversation("people, quotes", memories.workspace, memories.docs, memories.questions)
-                    samples += await samples_of(reme, own, others, draw)
+                if name == "people" or conversation.nothing:
+                    own = replace(await quoted(reme, conversation), set=f"{name}, quotes")
+                    samples += await samples_of(reme, own, others, draw) if own.docs else []
                 if conversation.messages and not conversation.nothing:
                     samples += await of_variants(reme, conversation, draw)
     return [sample for sample in samples if sample.found.matches and sample.question.vector is not None]

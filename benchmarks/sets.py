@@ -7,7 +7,8 @@ A file is in one of four forms, told apart by what is in it:
 - LoCoMo's own (Maharana et al., 2024); the questions of category 5, which have no answer, are left out
 - `{library: [[beginning of a memory's id, question], …]}`, with the libraries in `../libraries` (`lib_x` is `x.jsonl`)
 - a person of `benchmarks/data/people`
-- `….jsonl`: small workspaces, a line each, with queries about nothing of their own (`benchmarks/data/first`, `…/turns`)
+- `….jsonl`: small workspaces, a line each, with own queries about nothing (`benchmarks/data/first`, `…/turns`).
+  The set has the name of the folder, and that of the file where this is not one of the halves `dev` and `test`
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def read(path: Path) -> list[Conversation]:
     """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
-        return [small(line, path.parent.name) for line in text.splitlines()]
+        name = path.parent.name if path.stem in ("dev", "test") else f"{path.parent.name} {path.stem}"
+        return [small(line, name) for line in text.splitlines()]
     raw = json.loads(text)
     if isinstance(raw, dict) and "sessions" in raw:
         found = [_person(path)]

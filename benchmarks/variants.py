@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
+from benchmarks.people import Person
 from benchmarks.sets import Asked, Conversation
+from reme_core import Memory
 from reme_core.text.stopwords import STOP_WORDS
 from reme_core.text.terms import language_of
 
@@ -19,6 +22,8 @@ SIZES = (2, 3, 3, 4, 4, 5, 6, 8, 10, 12)
 """Messages of the workspaces that were begun just now."""
 MADE_OF = "-begun-"
 """Stands in the name of a made workspace, behind that of its conversation."""
+FACTS = 7
+"""How many facts a made workspace of facts holds."""
 NEIGHBOURS = 2
 """How far from one of its messages another one may have been said, where it is of the same talk."""
 
@@ -105,4 +110,17 @@ def begun_just_now(conversation: Conversation, count: int, draw: Random) -> list
         asked = [question for question in answered if question.evidence <= names]
         name = f"{conversation.workspace}{MADE_OF}{number}"
         made.append(replace(conversation, set=f"{conversation.set}, begun", workspace=name, docs=docs, questions=asked))
+    return made
+
+
+def told(path: Path) -> list[Conversation]:
+    """The facts of a person's key, which a model would write down so, as memories: of all facts, and of a few each."""
+    person = Person.read(path)
+    facts = list(person.facts.values())
+    made = []
+    for number, held in enumerate([facts, *(facts[place : place + FACTS] for place in range(0, len(facts), FACTS))]):
+        names = {fact.id for fact in held}
+        asked = [Asked(q.text, "personal", frozenset(q.facts)) for q in person.queries if names.issuperset(q.facts)]
+        docs = [Memory(memory_id=fact.id, content=fact.statement) for fact in held]
+        made.append(Conversation("people, facts", f"{person.name}{MADE_OF}facts {number}", docs, asked))
     return made
