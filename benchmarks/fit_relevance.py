@@ -37,7 +37,7 @@ from benchmarks.fit_worth import calibration_error, regress
 from benchmarks.remembered import remember_vectors
 from benchmarks.retrieval import load, quoted
 from benchmarks.sets import Asked, Conversation, read
-from benchmarks.variants import MADE_OF, SIZES, begun_just_now, further_questions, told
+from benchmarks.variants import MADE_OF, SIZES, begun_just_now, facts_as_memories, further_questions
 from reme_core.engine import Engine
 from reme_core.settings import WorkerSettings
 from reme_core.store.filters import Filters
@@ -146,7 +146,7 @@ async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
         for conversation in read(path):
             sets.setdefault(conversation.set, []).append(conversation)
             if conversation.set == "people":
-                sets.setdefault("people, facts", []).extend(told(path))
+                sets.setdefault("people, facts", []).extend(facts_as_memories(path))
     samples, draw = [], Random(0)
     async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
         remember_vectors(reme)

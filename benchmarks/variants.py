@@ -113,7 +113,7 @@ def begun_just_now(conversation: Conversation, count: int, draw: Random) -> list
     return made
 
 
-def told(path: Path) -> list[Conversation]:
+def facts_as_memories(path: Path) -> list[Conversation]:
     """The facts of a person's key, which a model would write down so, as memories: of all facts, and of a few each."""
     person = Person.read(path)
     facts = list(person.facts.values())

@@ -79,11 +79,12 @@ def _open_side(text: str, atom: Expression) -> Expression:
     span = atom.span
     if atom.recurring or span.start is None or span.end is None:
         return atom
+    edge = span.start if span.is_clock and text[atom.end - 1] in "点时" else span.end  # 到五点半 has its half hour
     since = search_before(_SINCE_BEFORE, text, atom.start)
     start = since.start() if since else atom.start
     for pattern, opened in (
         (_SINCE, Span(span.start, None, span.precision)),
-        (_AFTER, Span(span.start if since else span.end, None, span.precision)),
+        (_AFTER, Span(span.start if since else edge, None, span.precision)),
         # 八月底之前 reaches to the end that it names.
         (_BEFORE, Span(None, span.end if text[atom.end - 1] in "底末" else span.start, span.precision)),
     ):
@@ -93,7 +94,7 @@ def _open_side(text: str, atom: Expression) -> Expression:
     if since and since[0] != "从":
         return replace(atom, start=start, span=Span(span.start, None, span.precision))
     until = search_before(_UNTIL_BEFORE, text, atom.start)
-    return replace(atom, start=until.start(), span=Span(None, span.end, span.precision)) if until else atom
+    return replace(atom, start=until.start(), span=Span(None, edge, span.precision)) if until else atom
 
 
 def _find_anchored(text: str) -> list[Expression]:

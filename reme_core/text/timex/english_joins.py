@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from reme_core.text.regex import regex
@@ -249,10 +249,7 @@ def _distance(match: re.Match[str]) -> tuple[float, cal.Unit]:
 
 
 def _open_side(text: str, atom: Expression) -> Expression:
-    """Open one side of the span, if the words say so: "since Monday" has no end, "before 2020" no beginning.
-
-    "Until Friday" has its Friday; "until 5 pm" ends when the clock says so, as "from 3 to 5 pm" does.
-    """
+    """Open one side of the span, if the words say so: "since Monday" has no end, "before 2020" no beginning."""
     bound = search_before(_BOUND, text, atom.start)
     if not bound or atom.recurring:
         return atom
@@ -263,12 +260,12 @@ def _open_side(text: str, atom: Expression) -> Expression:
         if not opened:
             return atom
         return replace(atom, start=bound.start(), end=opened.end(), span=Span(span.start, None, span.precision))
-    is_clock = span.start and span.end and span.end - span.start == timedelta(hours=1)
+    edge = span.start if span.is_clock else span.end  # "until Friday" has its Friday
     start, end = {
         "since": (span.start, None),
-        "after": (span.end, None),
+        "after": (edge, None),
         "before": (None, span.start),
-    }.get(word, (None, span.start if is_clock else span.end))
+    }.get(word, (None, edge))
     return replace(atom, start=bound.start(), span=Span(start, end, span.precision))
 
 

@@ -23,6 +23,11 @@ class Span:
     end: datetime | None
     precision: Precision
 
+    @property
+    def is_clock(self) -> bool:
+        """Whether it is one hour, which a clock time has: "5 pm" lasts until six, but "until 5 pm" ends at five."""
+        return self.start is not None and self.end is not None and self.end - self.start == timedelta(hours=1)
+
     def in_zone(self, zone: tzinfo | None) -> Span:
         """The same for sides that have no time zone yet: what its clocks show then."""
         return Span(self.start and self.start.replace(tzinfo=zone), self.end and self.end.replace(tzinfo=zone),

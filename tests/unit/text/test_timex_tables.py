@@ -127,6 +127,7 @@ ENGLISH = [
     ("after March 2021", "after March 2021", "2021-04-01..", "month"),
     ("until 5 pm on Friday", "until 5 pm on Friday", "..2026-11-13T17:00", "hour"),
     ("till 17:30 tomorrow", "till 17:30 tomorrow", "..2026-11-19T17:30", "hour"),
+    ("after 5 pm on Friday", "after 5 pm on Friday", "2026-11-13T17:00..", "hour"),
     ("by noon tomorrow", "by noon tomorrow", "..2026-11-19T12:00", "hour"),
     ("until midnight on Friday", "until midnight on Friday", "..2026-11-14", "hour"),
     ("until the evening of May 7", "until the evening of May 7", "..2026-05-07T23:00", "hour"),
@@ -178,6 +179,8 @@ ENGLISH = [
 ]
 
 CHINESE = [
+    ("周五下午五点之后", "周五下午五点之后", "2026-11-13T17:00..", "hour"),
+    ("直到周五下午五点", "直到周五下午五点", "..2026-11-13T17:00", "hour"),
     ("上周三我做了什么？", "上周三", "2026-11-11..2026-11-12", "day"),
     ("前年夏天", "前年夏天", "2024-06-01..2024-09-01", "season"),
     ("去年国庆", "去年国庆", "2025-10-01..2025-10-08", "day"),
