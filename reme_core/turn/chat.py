@@ -84,7 +84,7 @@ class Chat:
         role_name: str = "",
         system_prompt: str = "",
         memory_prompt: str = "",
-        temporary_memories: str | Sequence[str] = (),
+        temporary_memories: str | Sequence[str] | None = None,
         history_message_strategy: Literal["auto"] | int | None = "auto",
         remember_response: bool = True,
     ) -> AsyncIterator[str]:
@@ -99,7 +99,7 @@ class Chat:
             temporary_memories: Facts, or one as a text, for this answer only; the model sees them, but they are not
                 stored.
             history_message_strategy: How much of this conversation the model sees: what fits into 2,000 tokens
-                (`auto`), that many of the last messages (a number), or nothing (None).
+                (`auto`), that many of the last exchanges (a number), or nothing (None).
             remember_response: Whether to store the answer. What the user says is always stored; the answer that says
                 that no model is configured never is.
 
@@ -111,7 +111,7 @@ class Chat:
             raise InputError("there is nothing to answer; say something")
         asked = Message(role="user", content=query, author=role_name, session_id=self.session_id)
         shown = self._visible_history(history_message_strategy)
-        temporary = [temporary_memories] if isinstance(temporary_memories, str) else temporary_memories
+        temporary = [temporary_memories] if isinstance(temporary_memories, str) else temporary_memories or ()
         turn = self._turn.about(role_name) if role_name else self._turn
         self.history.append(asked)
         answer = ""
@@ -148,7 +148,8 @@ class Chat:
         if strategy is None:
             return []
         if strategy != "auto":
-            return self.history[-strategy:] if strategy > 0 else []
+            asked = [place for place, message in enumerate(self.history) if message.role == "user"]
+            return self.history[asked[-strategy:][0] :] if asked and strategy > 0 else []
         shown: list[Message] = []
         left = HISTORY_TOKENS
         # From the newest back, so that the oldest ones are left out.

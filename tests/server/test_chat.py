@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from typing import Any
 from unittest.mock import AsyncMock
 
 import numpy as np
@@ -67,11 +68,11 @@ async def test_history_is_shown_as_asked_for(reme_with_chat: Engine, loopback: L
     chat = Chat(reme_with_chat, "alice")
     for text in ("one", "two", "three"):
         await chat.chat_with_memory(text)
-    await chat.chat_with_memory("four", history_message_strategy=2)
+    await chat.chat_with_memory("four", history_message_strategy=2)  # pairs, as in MemoryScope
     await chat.chat_with_memory("five", history_message_strategy=None)
     shown = [[m["content"] for m in request[1:]] for request in prompts(loopback)]
     assert shown[2] == ["one", "yes", "two", "yes", "three"]
-    assert shown[3] == ["three", "yes", "four"]
+    assert shown[3] == ["two", "yes", "three", "yes", "four"]
     assert shown[4] == ["five"]
 
 
@@ -83,6 +84,11 @@ async def test_temporary_memories_are_shown_and_not_kept(reme_with_chat: Engine,
     assert "It is raining." in prompts(loopback)[0][0]["content"]
     await chat.chat_with_memory("And now?")
     assert "It is raining." not in prompts(loopback)[1][0]["content"]
+
+
+async def test_the_arguments_of_memoryscope_may_be_none(reme: Engine) -> None:
+    nothing: dict[str, Any] = dict.fromkeys(("role_name", "system_prompt", "memory_prompt", "temporary_memories"))
+    assert (await Chat(reme, "alice").chat_with_memory("What now?", **nothing)).answer
 
 
 async def test_a_temporary_memory_may_be_one_text(reme_with_chat: Engine, loopback: Loopback) -> None:
