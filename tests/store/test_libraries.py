@@ -92,6 +92,21 @@ def test_a_file_of_the_local_store_of_reme_01_is_understood(row: dict[str, Any])
     assert from_wire(node) == from_wire(row)
 
 
+def test_a_file_of_the_local_store_of_experience_maker_is_understood() -> None:
+    made = {"author": "qwen", "created_time": "2025-07-24 21:15:17", "modified_time": "", "extra_info": {"tags": ["x"]}}
+    row = {
+        "workspace_id": "w", "experience_id": "e1", "experience_type": "text", "when_to_use": "Before paying",
+        "content": "Check the balance.", "score": 0.7, "metadata": made,
+    }  # fmt: skip
+    node = {
+        "unique_id": "e1", "workspace_id": "w", "content": "Before paying", "vector": [0.5], "metadata": {
+            "experience_type": "text", "experience_content": "Check the balance.", "score": 0.7, "metadata": made,
+        },
+    }  # fmt: skip
+    assert to_wire(from_wire(node)) == to_wire(from_wire(row))
+    assert (from_wire(node).when_to_use, from_wire(node).content) == ("Before paying", "Check the balance.")
+
+
 def test_memory_scope_is_understood() -> None:
     row = {
         "memory_id": "n1", "user_name": "AI", "target_name": "Tom", "content": "Likes tea.", "key": "k", "value": "v",

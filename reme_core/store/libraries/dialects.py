@@ -1,7 +1,7 @@
 """Memories as JSON objects in several dialects: the names of their fields, and what each of these means to a `Memory`.
 
-The plain dialect is ReMe's BaseMemory. The others are those of the nodes in which ReMe's local store kept memories, of
-ExperienceMaker (`experience_id`, `experience_type`), and of MemoryScope's MemoryNode.
+The plain dialect is ReMe's BaseMemory. The others are those of ExperienceMaker (`experience_id`, `experience_type`), of
+the nodes in which the local stores of both kept memories, and of MemoryScope's MemoryNode.
 """
 
 from __future__ import annotations
@@ -65,10 +65,15 @@ def kind_of(memory_type: str) -> Kind:
 
 
 def memory_of_node(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The memory in a node of ReMe 0.1's local store, whose files hold one a line; any other row as it is."""
+    """The memory in a node of a local store, ReMe 0.1's or ExperienceMaker's; any other row as it is.
+
+    The files of these stores hold a node a line.
+    """
     fields = row.get("metadata")
-    if "unique_id" not in row or not isinstance(fields, dict) or "memory_type" not in fields:
+    if "unique_id" not in row or not isinstance(fields, dict) or not fields.keys() & ALIASES["memory_type"]:
         return row
+    # ExperienceMaker's name, since the content of its node is another one.
+    fields = {"content" if name == "experience_content" else name: value for name, value in fields.items()}
     # The node's own content is what it is found by; its vector is made anew.
     where = {"workspace_id": row.get("workspace_id", ""), "memory_id": row["unique_id"]}
     return fields | where | {"when_to_use": row.get("content", "")}
