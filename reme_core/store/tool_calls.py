@@ -62,11 +62,11 @@ class ToolCallResult(Observed):
     @model_validator(mode="before")
     @classmethod
     def _rename_time(cls, value: Any) -> Any:
-        # ReMe 0.1 has the time of a call under `create_time`.
+        # ReMe 0.1 has the time of a call under `create_time`; where it was not told, it writes "".
         if not isinstance(value, Mapping) or "create_time" not in value:
             return value
         rest = {name: own for name, own in value.items() if name != "create_time"}
-        return {"called_at": value["create_time"], **rest}
+        return {"called_at": value["create_time"], **rest} if value["create_time"] != "" else rest
 
     @field_validator("token_cost", mode="after")
     @classmethod

@@ -151,3 +151,15 @@ async def test_a_bad_call_in_a_library_is_named_with_its_line(reme: Engine, tmp_
     (tmp_path / "w.jsonl").write_text(json.dumps(line(tool_call_results=[{"tool_name": "search", "time_cost": -1}])))
     with pytest.raises(LibraryError, match=r"line 1: tool_call_results\.0: time_cost: .*nothing was loaded"):
         await reme.workspaces.load("w", tmp_path)
+
+
+async def test_calls_of_two_tools_with_one_input_and_output_are_both_loaded(reme: Engine, tmp_path: Path) -> None:
+    # ReMe 0.1's hash of a call is that of its input and output alone, and it writes "" for a time that it was not told.
+    timed_out = {"input": {"q": "tea"}, "output": "timeout", "call_hash": "fb10823161a5a49e76994dc90bbf0421"}
+    tools = ("search", "shop")
+    told = [call(1, tool_name=tool, create_time="", success=False, **timed_out) for tool in tools]
+    rows = [line(memory_id=c["tool_name"], when_to_use=c["tool_name"], tool_call_results=[c]) for c in told]
+    (tmp_path / "w.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    await reme.workspaces.load("w", tmp_path)
+    await reme.workspaces.load("w", tmp_path)
+    assert [(s.tool_name, s.calls) for s in await reme.tools.statistics("w")] == [(tool, 1) for tool in tools]
