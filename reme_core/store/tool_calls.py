@@ -17,8 +17,9 @@ from reme_core.given import AnyJson, Count, JsonObject, Measure, Moment, Observe
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
+from reme_core.text.ids import stable_id
 from reme_core.text.redact import redact
-from reme_core.types import now
+from reme_core.types import Kind, Memory, now
 
 _SQL = load("tool.sql")
 
@@ -201,6 +202,16 @@ async def waiting_calls(database: Database, workspace: str, tools: Sequence[str]
     """The hashes of the calls that no guidance was made from yet, of each of the named tools, or of all tools."""
     values = {"workspace": workspace, "tools": list(tools) if tools is not None else None}
     return dict(await database.fetch(workspace, _SQL["waiting_calls"], values))
+
+
+def first_id(tool: str) -> str:
+    """The id of the first guidance for a tool."""
+    return stable_id("tool", tool)
+
+
+def memory_without_guidance(tool: str, workspace: str) -> Memory:
+    """The memory of a tool that has calls and no guidance: an empty one, with the id that the guidance will get."""
+    return Memory(kind=Kind.TOOL, memory_id=first_id(tool), workspace_id=workspace, subject=tool, when_to_use=tool)
 
 
 async def guidance_ids(database: Database, workspace: str, tools: Sequence[str]) -> list[str]:

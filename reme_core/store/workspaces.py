@@ -28,14 +28,14 @@ from reme_core.store.libraries.calls import CALLS, call_to_wire
 from reme_core.store.libraries.format import library_path, to_wire
 from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
-from reme_core.store.tool_calls import ToolCallResult
+from reme_core.store.tool_calls import ToolCallResult, memory_without_guidance
 from reme_core.text.whole_files import flush_to_disk, replacement_of
 from reme_core.types import Message, Scope, Source
 
 Progress = Callable[[int, int], None]
 """Called with progress: how much is done, and how much there is in all."""
 
-_SQL = load("workspace.sql", columns=rows.SELECTED)
+_SQL = load("workspace.sql", columns=rows.SELECTED, call=load("workspace.sql")["call"])
 _DUMP_ROWS = 1_000  # fetched, and written to the file, at once
 
 _NOT_COPIED: Final = {
@@ -154,8 +154,9 @@ class Workspaces:
     async def dump(self, workspace: str, path: Path | str) -> int:
         """Write the memories of a workspace to a JSONL library, in the order in which they were stored.
 
-        Closed memories are written too, with what closed them; deleted ones are not. The file is complete when it
-        appears; if something fails, there is none.
+        Closed memories are written too, with what closed them; deleted ones are not. Calls of a tool go with its
+        guidance; where there is none yet, with an empty memory. The file is complete when it appears; if something
+        fails, there is none.
 
         Args:
             workspace: The workspace.
@@ -298,16 +299,24 @@ async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[bytes]) -> 
         for *row, sources, calls in found:
             evidence = [Source(kind=kind, id=source_id, quote=quote) for kind, source_id, quote in sources]
             wire = to_wire(rows.to_memory(workspace, row, evidence))
-            if calls:
-                wire[CALLS] = [call_to_wire(ToolCallResult.model_validate(call)) for call in calls]
-            file.write(json.dumps(wire, ensure_ascii=False).encode() + b"\n")
+            write_line(wire, calls or ())
+
+    def write_calls(found: list[tuple[Any, ...]]) -> None:
+        for tool, calls in found:
+            write_line(to_wire(memory_without_guidance(tool, workspace)), calls)
+
+    def write_line(wire: dict[str, Any], calls: Sequence[Any]) -> None:
+        if calls:
+            wire[CALLS] = [call_to_wire(ToolCallResult.model_validate(call)) for call in calls]
+        file.write(json.dumps(wire, ensure_ascii=False).encode() + b"\n")
 
     # A cursor on the server: rows come in parts, and a large workspace is never in memory as a whole.
-    async with conn.cursor(name="dump", binary=True) as cursor:
-        await cursor.execute(_SQL["dump"], {"workspace": workspace})
-        while found := await cursor.fetchmany(_DUMP_ROWS):
-            await anyio.to_thread.run_sync(write, found)
-            written += len(found)
+    for statement, write_rows in (("dump", write), ("dump_calls", write_calls)):
+        async with conn.cursor(name=statement, binary=True) as cursor:
+            await cursor.execute(_SQL[statement], {"workspace": workspace})
+            while found := await cursor.fetchmany(_DUMP_ROWS):
+                await anyio.to_thread.run_sync(write_rows, found)
+                written += len(found)
     return written
 
 

@@ -10,7 +10,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.state import SummaryState
 from reme_core.settings import Names
 from reme_core.store.filters import Filters
-from reme_core.text.ids import stable_id
+from reme_core.store.tool_calls import memory_without_guidance
 from reme_core.types import Kind, Memory
 
 
@@ -28,11 +28,5 @@ async def guidance_of(tool: str, workspace: str, deps: Deps) -> list[Memory]:
 
 async def memory_of(tool: str, workspace: str, deps: Deps) -> Memory:
     """The memory of a tool; an empty one, which is not stored, if there is no guidance yet."""
-    if stored := await guidance_of(tool, workspace, deps):
-        return stored[0]
-    return Memory(kind=Kind.TOOL, memory_id=first_id(tool), workspace_id=workspace, subject=tool, when_to_use=tool)
-
-
-def first_id(tool: str) -> str:
-    """The id of the first guidance for a tool."""
-    return stable_id("tool", tool)
+    stored = await guidance_of(tool, workspace, deps)
+    return stored[0] if stored else memory_without_guidance(tool, workspace)

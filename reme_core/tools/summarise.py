@@ -20,9 +20,9 @@ from reme_core.prompts.transcript import condense, language
 from reme_core.store import tool_calls
 from reme_core.store.change import Change, Close, retry_conflicts
 from reme_core.store.filters import Filters
-from reme_core.store.tool_calls import Call, ToolStatistics
+from reme_core.store.tool_calls import Call, ToolStatistics, first_id
 from reme_core.tools.note import format_input, guidance, situation
-from reme_core.tools.state import ToolState, first_id, guidance_of
+from reme_core.tools.state import ToolState, guidance_of
 from reme_core.types import Kind, Memory, new_id
 
 _MAX_OUTPUT: Final = 300

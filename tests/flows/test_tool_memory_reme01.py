@@ -153,6 +153,19 @@ async def test_a_bad_call_in_a_library_is_named_with_its_line(reme: Engine, tmp_
         await reme.workspaces.load("w", tmp_path)
 
 
+async def test_a_dump_has_the_calls_that_no_guidance_was_made_from(reme: Engine, tmp_path: Path) -> None:
+    await added(reme, call(1), call(2), call(3, tool_name="book"))
+    await reme.tools.summarise("w", ["search"])
+    assert await reme.workspaces.dump("w", tmp_path / "other.jsonl") == 2
+    assert await reme.workspaces.load("other", tmp_path) == 2
+    told = [(s.tool_name, s.calls, s.not_summarised) for s in await reme.tools.statistics("other")]
+    assert told == [("book", 1, 1), ("search", 2, 0)]
+    found = (await reme.tools.guidance("other", ["book"])).metadata["memory_list"]
+    assert [(m["content"], len(m["tool_call_results"])) for m in found] == [("", 1)]
+    await reme.tools.summarise("other", ["book"])
+    assert "PEK-3" in (await reme.tools.guidance("other", ["book"])).answer
+
+
 async def test_calls_of_two_tools_with_one_input_and_output_are_both_loaded(reme: Engine, tmp_path: Path) -> None:
     # ReMe 0.1's hash of a call is that of its input and output alone, and it writes "" for a time that it was not told.
     timed_out = {"input": {"q": "tea"}, "output": "timeout", "call_hash": "fb10823161a5a49e76994dc90bbf0421"}

@@ -17,23 +17,35 @@ select count(*) from reme.message where workspace_id = %(workspace)s and erased_
 -- name: exists
 select from reme.workspace where workspace_id = %(workspace)s
 
+-- name: call
+jsonb_build_object(
+    'call_hash', c.call_hash, 'tool_name', c.tool_name, 'input', c.input, 'output', c.output, 'success', c.success,
+    'time_cost', c.time_cost, 'token_cost', c.token_cost, 'summary', c.summary, 'evaluation', c.evaluation,
+    'score', c.score, 'called_at', c.called_at, 'is_summarized', c.summarised_at is not null, 'metadata', c.metadata)
+
 -- name: dump
 -- What a user deleted is not given out; it waits for erasure or for somebody who looks into the history.
 select ${columns},
        array(select array[s.source_kind, s.source_id, s.quote] from reme.memory_source s
              where s.workspace_id = %(workspace)s and s.memory_id = m.memory_id
              order by s.source_kind, s.source_id),
-       -- Calls of a tool go with the guidance in force, or, where there is none, not at all.
+       -- Calls of a tool go with the guidance in force.
        case when m.kind = 'tool' and m.status = 'active' then (
-           select jsonb_agg(jsonb_build_object(
-               'call_hash', c.call_hash, 'tool_name', c.tool_name, 'input', c.input, 'output', c.output,
-               'success', c.success, 'time_cost', c.time_cost, 'token_cost', c.token_cost, 'summary', c.summary,
-               'evaluation', c.evaluation, 'score', c.score, 'called_at', c.called_at,
-               'is_summarized', c.summarised_at is not null, 'metadata', c.metadata) order by c.called_at, c.number)
+           select jsonb_agg(${call} order by c.called_at, c.number)
            from reme.tool_call_result c where c.workspace_id = %(workspace)s and c.tool_name = m.subject) end
 from reme.memory m
 where m.workspace_id = %(workspace)s and m.status <> 'deleted'
 order by m.document_id
+
+-- name: dump_calls
+-- Of tools without guidance.
+select c.tool_name, jsonb_agg(${call} order by c.called_at, c.number)
+from reme.tool_call_result c
+where c.workspace_id = %(workspace)s
+  and not exists (select from reme.memory m where m.workspace_id = %(workspace)s and m.kind = 'tool'
+                  and m.status = 'active' and m.subject = c.tool_name)
+group by c.tool_name
+order by c.tool_name
 
 -- name: evidence
 select memory_id,
