@@ -140,7 +140,8 @@ class Settings(Section):
         """Read settings from all sources.
 
         Args:
-            overrides: `section.key=value`, with or without leading dashes. `config=file.yaml` names a YAML file.
+            overrides: `section.key=value`, with or without leading dashes. `config=file.yaml`, or ExperienceMaker's
+                `config_path=file.yaml`, names a YAML file.
             config: A YAML file. With `import_config` it names another one, which it overrides.
             environ: The environment, with settings as `REME_SECTION__KEY`. Default is `os.environ`, and below it the
                 `.env` of this folder or of the nearest one above that has one.
@@ -153,10 +154,10 @@ class Settings(Section):
             8010
         """
         pairs = [parse_assignment(item) for item in overrides]
-        file = next((value for key, value in pairs if key == "config"), config)
+        file = next((value for key, value in pairs if key in ("config", "config_path")), config)
         named: dict[str, Any] = {}
         for key, value in pairs:
-            if key != "config":
+            if key not in ("config", "config_path"):
                 merge(named, nest(key.split("."), value))
         return cls._read_sources(named, file, environ)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, reduce
 from importlib.resources import files
@@ -69,16 +69,34 @@ def rename_settings(source: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = _copy(source)  # a caller's own, perhaps
     for pattern, successor in settings().items():
         for path in list(_matches(tree, pattern)):  # a list, since the loop changes the tree
-            section = reduce(getitem, path[:-1], tree)
-            value = section.pop(path[-1])
+            value = _take(tree, path)
             if successor.name:
-                # What is set under the new name wins.
-                new = section.get(successor.name, {})
-                both = isinstance(value, dict) and isinstance(new, dict)
-                section[successor.name] = {**value, **new} if both else new or value
+                _put(tree, successor.name.split("."), value)
             else:
                 log.warning("%s has no effect: %s", ".".join(path), successor.instead)
     return tree
+
+
+def _take(tree: dict[str, Any], path: Sequence[str]) -> Any:
+    """Remove what is at a path, and the sections that are empty then."""
+    *above, name = path
+    section = reduce(getitem, above, tree)
+    value = section.pop(name)
+    if above and not section:
+        _take(tree, above)
+    return value
+
+
+def _put(section: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Put a value at a path, where what is set already wins."""
+    name, *rest = path
+    new = section.get(name, {})
+    if rest and isinstance(new, dict):
+        section[name] = new
+        _put(new, rest, value)
+    elif not rest:
+        both = isinstance(value, dict) and isinstance(new, dict)
+        section[name] = {**value, **new} if both else new or value
 
 
 def _copy(tree: Any) -> Any:

@@ -44,6 +44,8 @@ _NO_SETTINGS = re.compile(
     r"(\w+_)?(service_host|service_port(_\w+)?|port_\d+_\w+))=.*|(\w+_)?port=\w+://.*",
     re.DOTALL,
 )
+# A number that JSON writes otherwise, and ReMe 0.1 read.
+_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?")
 # How alike two names are: as REME_LANGAUGE and REME_LANGUAGE, or as REME_LANG and REME_LANGUAGE.
 _IS_MEANT, _MAY_BE_MEANT = 0.82, 0.6
 
@@ -105,7 +107,7 @@ def parse_assignment(item: str) -> tuple[str, Any]:
 
 
 def _parse_value(text: str) -> Any:
-    """Read `true`, `false`, `none`, `null`, a number or other JSON; any other text stays as it is."""
+    """Read `true`, `false`, `none`, `null`, a number (also `.5`) or other JSON; any other text stays as it is."""
     lowered = text.strip().lower()
     if lowered in ("true", "false"):
         return lowered == "true"
@@ -114,7 +116,7 @@ def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        return text
+        return float(text) if _NUMBER.fullmatch(lowered) else text
 
 
 def nest(path: list[str], value: Any) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 
 def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
-    """The settings of a YAML file, over those of the one that its `import_config` names.
+    """The settings of a YAML file, over those of the files that its `import_config` names, where the last one wins.
 
     Args:
         path: The file.
@@ -144,9 +146,7 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
     Raises:
         ConfigurationError: It cannot be read, holds no settings, or imports itself.
     """
-    # ReMe 0.1 wrote `config=default` for the file default.yaml.
-    if not path.suffix:
-        path = path.with_suffix(".yaml")
+    path = _with_suffix(path)
     real = path.resolve()
     if real in importing:
         raise ConfigurationError(f"{importing[-1]} imports {path}, which imports it: remove one import_config")
@@ -160,13 +160,21 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(tree, dict):
         raise ConfigurationError(f"{path} must hold a mapping of settings, not a {type(tree).__name__}")
-    parent = tree.pop("import_config", None)
-    tree = rename_settings(tree)
-    if parent is None:
-        return tree
-    base = read_yaml(path.parent / str(parent), [*importing, real])
-    merge(base, tree)
+    imported = str(tree.pop("import_config", None) or "")
+    base: dict[str, Any] = {}
+    for name in filter(None, map(str.strip, imported.split(","))):
+        # Beside the file, or else, as in ReMe 0.1, in the folder where the program was started.
+        places = [_with_suffix(folder / name) for folder in (path.parent, Path())]
+        found = next((place for place in places if place.exists()), None)
+        if found or places[0].name != "default.yaml":  # ReMe's own configuration, in whose place our defaults are
+            merge(base, read_yaml(found or places[0], [*importing, real]))
+    merge(base, rename_settings(tree))
     return base
+
+
+def _with_suffix(path: Path) -> Path:
+    # ReMe 0.1 wrote `config=default` for the file default.yaml.
+    return path if path.suffix else path.with_suffix(".yaml")
 
 
 def read_dotenv() -> dict[str, str]:

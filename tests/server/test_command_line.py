@@ -16,6 +16,7 @@ import pytest
 from reme_core.cli.session import _heed_workspace_in_dotenv
 from reme_core.compat.command_line import settings_of
 from reme_core.errors import ConfigurationError
+from reme_core.flows.catalog import Catalog
 from reme_core.settings import Settings
 from reme_core.spool.waiting import spool_path
 from tests.loopback import Loopback
@@ -108,6 +109,38 @@ def test_folders_may_be_named_from_home_on_where_no_shell_reads_the_name() -> No
     assert settings.library_dirs == [Path.home() / "library"]
     with pytest.raises(ConfigurationError, match="data_dir: ~no-such-user"):
         Settings.load("data_dir=~no-such-user/memory", environ={})
+
+
+def test_a_file_imports_several_from_beside_it_or_from_where_the_program_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "mine.yaml").write_text("import_config: default, base.yaml, other\nhttp: {port: 2}\n")
+    (tmp_path / "base.yaml").write_text("http: {port: 1, host: 127.0.0.2}\nlanguage: en\n")
+    (tmp_path / "ours" / "other.yaml").write_text("language: zh\n")
+    (tmp_path / "other.yaml").write_text("language: en\n")
+    settings = settings_of(["config_path=ours/mine.yaml"])
+    assert (settings.http.port, settings.http.host, settings.language) == (2, "127.0.0.2", "zh")
+
+
+def test_numbers_are_read_that_are_none_in_json() -> None:
+    given = [f"llm.default.params.{name}={text}" for name, text in (("a", ".5"), ("b", "1."), ("c", "+0.5e1"))]
+    assert Settings.load(*given, "llm.default.model_name=1.2.3", environ={}).llm["default"].params == {
+        "a": 0.5, "b": 1.0, "c": 5.0,
+    }  # fmt: skip
+
+
+def test_settings_of_experience_maker_go_where_they_are_now(caplog: pytest.LogCaptureFixture) -> None:
+    settings = settings_of(
+        ["mcp_transport=sse", "thread_pool.max_workers=64", "api.retriever=build_query_op->recall_vector_store_op",
+         "op.recall_experience_op.params.retrieve_top_k=50", "flow.react.flow_content=skip", "api.agent=react_v1_op"]
+    )  # fmt: skip
+    Catalog(settings).check()
+    assert settings.mcp.transport == "sse"
+    assert settings.flow["retrieve_task_memory"].flow_content == "build_query_op->recall_vector_store_op"
+    assert settings.flow["react"].flow_content == "skip", "what is set under the present name wins"
+    assert "thread_pool has no effect" in caplog.text
 
 
 def test_files_that_import_each_other_are_told(tmp_path: Path) -> None:
