@@ -115,7 +115,7 @@ def test_memory_scope_is_understood() -> None:
     }  # fmt: skip
     memory = from_wire(row)
     assert (memory.kind, memory.subject, memory.status) == (Kind.CUSTOM, "Tom", Status.EXPIRED)
-    assert memory.created_at == MOMENT.replace(microsecond=0)
+    assert memory.created_at == memory.observed_at == MOMENT.replace(microsecond=0)
     wire = to_wire(memory)
     assert {name: wire[name] for name in ("user_name", "key", "value", "store_status", "obs_reflected")} == {
         name: row[name] for name in ("user_name", "key", "value", "store_status", "obs_reflected")

@@ -102,6 +102,7 @@ class WireRow:
             "when_to_use": self._text("when_to_use"),
             "content": self._content(),
             "score": self._score(),
+            "observed_at": _moment("timestamp", self._row.get("timestamp")),  # in a MemoryNode, when it was said
             "created_at": created,
             "updated_at": updated,
             "author": self._text("author") or _string("author", self.metadata.get("author")),
