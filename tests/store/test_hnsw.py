@@ -24,6 +24,7 @@ from reme_core.store import recall_sql
 from reme_core.store.filters import Filters
 from reme_core.store.index import hnsw
 from reme_core.store.relevance import Question
+from reme_core.types import Message
 from tests.conftest import CITUS_URL
 from tests.store.recalled import explained
 
@@ -79,29 +80,36 @@ async def test_a_build_that_was_broken_off_is_done_again(reme: Engine) -> None:
         assert watch.execute(IS_VALID).fetchall() == [(True,)]
 
 
-async def test_what_is_added_while_the_index_is_built_joins_it_a_few_at_a_time(
+async def test_what_gets_its_vector_while_the_index_is_built_joins_it_a_few_at_a_time(
     reme: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left: list[int] = []
+    joined: list[int] = []
     build, switch = hnsw._build, hnsw.switch_to_index
 
     async def build_while_others_write(*args: Any) -> None:
         await build(*args)
+        await reme._indexing._embed("w")
         await reme.memories.add("w", [f"added meanwhile {n}" for n in range(250)])
 
-    async def count_and_switch(conn: Any, *args: str) -> None:
-        counted = await conn.execute("select count(*) from reme.embedding where not hnsw")
-        left.append((await counted.fetchone())[0])
-        await switch(conn, *args)
+    async def count_and_switch(conn: Any, *args: str) -> int | None:
+        inside = "select count(*) from reme.embedding where hnsw"
+        before = await (await conn.execute(inside)).fetchone()
+        first = await switch(conn, *args)
+        after = await (await conn.execute(inside)).fetchone()
+        joined.append(after[0] - before[0])
+        return first
 
-    monkeypatch.setattr(hnsw, "INSERTED", 100)
     monkeypatch.setattr(hnsw, "_build", build_while_others_write)
     monkeypatch.setattr(hnsw, "switch_to_index", count_and_switch)
+    monkeypatch.setattr(reme._indexing, "embed_soon", lambda workspace: asyncio.Event())
+    # They get their vectors after memories with higher numbers.
+    await reme.record("w", [Message(content=f"said {n}") for n in range(120)])
     await fill(reme)
     assert await hnsw.ensure(reme.database, "w", exact_below=100)
     # Whoever switches holds the write lock, and every other writer waits meanwhile.
-    assert left == [0]
-    assert await reme.database.fetch("w", "select count(*), bool_and(hnsw) from reme.embedding") == [(450, True)]
+    assert joined == [0]
+    assert await reme.database.fetch("w", "select count(*), bool_and(hnsw) from reme.embedding") == [(570, True)]
+    assert not await hnsw.left_behind(reme.database)
 
 
 async def test_a_workspace_joins_the_index_of_others_a_few_at_a_time(
@@ -110,16 +118,16 @@ async def test_a_workspace_joins_the_index_of_others_a_few_at_a_time(
     batches: list[int] = []
     join = hnsw._join
 
-    async def note_batch(*args: Any, batch: int, **more: Any) -> int:
+    async def note_batch(*args: Any, batch: int, **more: Any) -> None:
         batches.append(batch)
-        return await join(*args, batch=batch, **more)
+        await join(*args, batch=batch, **more)
 
     monkeypatch.setattr(hnsw, "_join", note_batch)
     for workspace in ("first", "second"):
         await fill(reme, workspace=workspace)
         assert await hnsw.ensure(reme.database, workspace, exact_below=100)
         assert await reme.database.fetch(workspace, "select bool_and(hnsw) from reme.embedding") == [(True,)]
-    assert batches == [hnsw._MARKED, hnsw.INSERTED, hnsw.INSERTED, hnsw.INSERTED]
+    assert batches == [hnsw._MARKED, hnsw.INSERTED]
 
 
 async def test_many_that_are_added_at_once_join_the_index_later_and_are_found_before(

@@ -47,14 +47,13 @@ async def ensure(database: Database, workspace: str, *, exact_below: int) -> boo
     if not due or due[0][1] > WIDEST:
         return False
     model, dimensions, unindexed_from = due[0]
+    if unindexed_from is None:
+        await prepare(database, workspace, model, dimensions)
+        async with database.write_transaction(workspace) as conn:
+            unindexed_from = await switch_to_index(conn, workspace, model)
+        log.info("workspace '%s' is now searched by the HNSW index of '%s'", workspace, model)
     if unindexed_from is not None:
         await _join(database, workspace, model, after=unindexed_from - 1, batch=INSERTED)
-        return True
-    await prepare(database, workspace, model, dimensions)
-    # Rows that were written since `prepare` are outside of the index; under the write lock, no more can come.
-    async with database.write_transaction(workspace) as conn:
-        await switch_to_index(conn, workspace, model)
-    log.info("workspace '%s' is now searched by the HNSW index of '%s'", workspace, model)
     return True
 
 
@@ -62,15 +61,13 @@ async def prepare(database: Database, workspace: str, model: str, dimensions: in
     """Put a workspace's vectors of a model into the model's index; build the index if there is none."""
     # Other workspaces of the model may have its index already. Then each vector has to find its place in it.
     ((exists,),) = await database.fetch(workspace, _SQL["exists"], {"name": index_name(model)})
-    last = await _join(database, workspace, model, after=-1, batch=INSERTED if exists else _MARKED)
+    await _join(database, workspace, model, after=-1, batch=INSERTED if exists else _MARKED)
     async with database.owner_connection() as conn:
         # One process builds at a time. The others try the lock again and again. If a statement of theirs waited for it,
         # the builder would wait for them: it builds concurrently, and so waits until all running statements have ended.
         while not (await (await conn.execute(_SQL["try_to_build"])).fetchone() or (False,))[0]:  # noqa: ASYNC110 - it sends no event
             await asyncio.sleep(_RETRY_SECONDS)
         await _build(conn, model, dimensions, database.settings.recall.index_megabytes)
-    # While the index was built, others may have written as much again.
-    await _join(database, workspace, model, after=last, batch=INSERTED)
 
 
 async def leave_for_later(conn: AsyncConnection[Any], workspace: str, document_id: int) -> None:
@@ -83,17 +80,17 @@ async def left_behind(database: Database) -> list[str]:
     return [workspace for (workspace,) in await database.execute_anywhere(_SQL["left_behind"], {})]
 
 
-async def _join(database: Database, workspace: str, model: str, *, after: int, batch: int) -> int:
-    """Let the vectors of the documents after this one join the index, until few are left; returns the last document."""
+async def _join(database: Database, workspace: str, model: str, *, after: int, batch: int) -> None:
+    """Let the vectors of the documents after this one join the index, a batch in each transaction."""
     while True:
         values = {"workspace": workspace, "model": model, "after": after, "limit": batch}
         # Under the write lock: else this statement and a writer's could wait for each other's rows.
         async with database.write_transaction(workspace) as conn:
             ((found, last),) = await (await conn.execute(_SQL["join_batch"], values)).fetchall()
             await conn.execute(_SQL["advance"], values | {"next": None if found < batch else last + 1})
-        after = after if last is None else last
         if found < batch:
-            return after  # `switch_to_index` takes the few that others write meanwhile; here this might never end
+            return
+        after = last
 
 
 async def _build(conn: AsyncConnection[Any], model: str, dimensions: int, most_megabytes: int) -> None:
@@ -122,11 +119,14 @@ async def _drop_unfinished(conn: AsyncConnection[Any], model: str) -> None:
         await conn.execute(sql.SQL("drop index concurrently reme.{}").format(sql.Identifier(index_name(model))))
 
 
-async def switch_to_index(conn: AsyncConnection[Any], workspace: str, model: str) -> None:
-    """Let recall in a workspace use the index, with the rows written since `prepare`. Hold the write lock."""
-    values = {"workspace": workspace, "model": model}
-    await conn.execute(_SQL["switch"], values)
-    await conn.execute(_SQL["join_rest"], values)
+async def switch_to_index(conn: AsyncConnection[Any], workspace: str, model: str) -> int | None:
+    """Let recall in a workspace use the index. Hold the write lock.
+
+    Vectors that others wrote since `prepare`, which may be thousands, are left for later: `ensure` lets them join.
+    Returns the first document of these, if there are any.
+    """
+    row = await (await conn.execute(_SQL["switch"], {"workspace": workspace, "model": model})).fetchone()
+    return None if row is None else row[0]
 
 
 def ef_search(documents: int) -> int:

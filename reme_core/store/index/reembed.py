@@ -67,6 +67,8 @@ async def reembed(
             await hnsw.prepare(database, workspace, embedder.name, move.width)
             prepared = True
         if await move.switch(indexed=prepared):
+            if prepared:  # what others added meanwhile
+                await hnsw.ensure(database, workspace, exact_below=0)
             return move.made
 
 

@@ -25,7 +25,7 @@ with batch as materialized (
     select count(*) as found, max(document_id) as last
     from (
         select document_id from reme.embedding
-        where workspace_id = %(workspace)s and model = %(model)s and document_id > %(after)s
+        where workspace_id = %(workspace)s and model = %(model)s and not hnsw and document_id > %(after)s
         order by document_id
         limit %(limit)s
     ) next
@@ -37,12 +37,14 @@ joined as (
 )
 select found, last from batch
 
--- name: join_rest
-update reme.embedding set hnsw = true
-where workspace_id = %(workspace)s and model = %(model)s and not hnsw
-
 -- name: switch
-update reme.workspace set hnsw = true, unindexed_from = null where workspace_id = %(workspace)s and embedding_model = %(model)s
+-- Those outside are not the last ones: messages get their vectors after memories with higher numbers got theirs.
+update reme.workspace
+set hnsw = true,
+    unindexed_from = (select min(document_id) from reme.embedding
+                      where workspace_id = %(workspace)s and model = %(model)s and not hnsw)
+where workspace_id = %(workspace)s and embedding_model = %(model)s
+returning unindexed_from
 
 -- name: try_to_build
 select pg_try_advisory_lock(hashtextextended('reme.hnsw', 0))
