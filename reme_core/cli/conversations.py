@@ -66,7 +66,7 @@ def _read_conversation() -> list[dict[str, object]]:
     given = read_input()
     try:
         said = json.loads(given)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter where it is nested a thousand deep
         raise InputError(f"the standard input is no JSON ({error}); {_FORM}") from None
     if not isinstance(said, list):
         raise InputError(f"the standard input is no list; {_FORM}")

@@ -77,10 +77,10 @@ def recall(
             min_relevance=min_relevance,
             subject=subject,
             status=None if closed else "active",
-            happened=_parse_period(session, during) if during else None,
+            happened=None if during is None else _parse_period(session, during),
             as_of=as_of,
             held_at=held_at,
-            metadata=_parse_metadata(metadata) if metadata else None,
+            metadata=None if metadata is None else _parse_metadata(metadata),
             min_stored_score=min_stored_score,
             author=author,
             session_id=conversation,
@@ -264,7 +264,7 @@ def _parse_period(session: Session, words: str) -> TimeRange:
 def _parse_metadata(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter where it is nested a thousand deep
         raise InputError(f'--metadata is not JSON ({error}); write for example \'{{"source": "mail"}}\'') from None
     if not isinstance(value, dict):
         raise InputError('--metadata must be a JSON object, such as \'{"source": "mail"}\'')

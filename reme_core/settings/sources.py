@@ -115,7 +115,7 @@ def _parse_value(text: str) -> Any:
         return None
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where it is nested a thousand deep
         return float(text) if _NUMBER.fullmatch(lowered) else text
 
 
@@ -156,7 +156,7 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
         raise ConfigurationError(f"cannot read the configuration file {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path} is not UTF-8: {error}") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:  # the latter where it is nested a thousand deep
         raise ConfigurationError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(tree, dict):
         raise ConfigurationError(f"{path} must hold a mapping of settings, not a {type(tree).__name__}")
@@ -174,7 +174,7 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
 
 def _with_suffix(path: Path) -> Path:
     # ReMe 0.1 wrote `config=default` for the file default.yaml.
-    return path if path.suffix else path.with_suffix(".yaml")
+    return path if path.suffix or not path.name else path.with_suffix(".yaml")
 
 
 def read_dotenv() -> dict[str, str]:

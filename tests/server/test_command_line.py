@@ -150,6 +150,12 @@ def test_files_that_import_each_other_are_told(tmp_path: Path) -> None:
         Settings.load(config=tmp_path / "a.yaml")
 
 
+def test_a_file_of_settings_that_is_nested_too_deeply_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "deep.yaml").write_text("[" * 20_000)
+    with pytest.raises(ConfigurationError, match="is not valid YAML"):
+        Settings.load(config=tmp_path / "deep.yaml")
+
+
 @pytest.mark.parametrize(
     "setting",
     ["worker.concurrency=0", "worker.concurrency=-1", "worker.reflect_every_hours=1e8", "retention.log_days=1e7",

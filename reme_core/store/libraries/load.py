@@ -177,10 +177,15 @@ async def _batches(file: BinaryIO, path: Path, redacted: Sequence[str]) -> Async
     """The memories of the file from its beginning, with their line numbers; a thread parses them."""
     file.seek(0)
     lines: Iterator[tuple[int, Memory]] = read_lines(file, path)
-    while batch := await anyio.to_thread.run_sync(
-        lambda: [(n, redact(memory, redacted)) for n, memory in islice(lines, _BATCH)]
-    ):
+    while batch := await anyio.to_thread.run_sync(_next_batch, lines, path, redacted):
         yield batch
+
+
+def _next_batch(lines: Iterator[tuple[int, Memory]], path: Path, redacted: Sequence[str]) -> Numbered:
+    try:
+        return [(n, redact(memory, redacted)) for n, memory in islice(lines, _BATCH)]
+    except OSError as error:  # a disk or a share that fails while it is read
+        raise LibraryError(f"cannot read {path}: {error.strerror}", path=str(path)) from None
 
 
 def _read_vectors(spool: IO[bytes], count: int, width: int) -> Vectors:
