@@ -416,3 +416,20 @@ async def test_an_agent_tends_its_memory_by_tools(reme: AsyncReMe, model: Script
     assert "plain words" in parameters["properties"]["query"]["description"]
     with pytest.raises(ConfigurationError, match="no memory tool"):
         ReMeTool("dream", memory)
+
+
+async def test_what_memorys_tools_answer_is_recorded_by_nobody_who_hears_it(
+    reme: AsyncReMe, model: ScriptedModel
+) -> None:
+    await reme.memories.add("alice", "Rex is a dachshund.")
+    model.call("search_memory", query="Rex")  # by default a turn ends with what its tools gave
+    memories = [ReMeMemory(reme, "alice", kinds=["personal"], write="awaited") for _ in range(2)]
+    team = RoundRobinGroupChat(
+        [
+            agent_of(model, memory, name, memory_tools=True)
+            for name, memory in zip(("finder", "writer"), memories, strict=True)
+        ],
+        termination_condition=MaxMessageTermination(3),
+    )
+    assert "dachshund" in (await team.run(task="What is Rex?")).messages[-2].to_text()  # type: ignore[union-attr]
+    assert await stored_rows(reme, "author, content") == [("", "What is Rex?"), ("finder", ""), ("writer", "ok")]

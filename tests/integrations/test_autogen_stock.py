@@ -18,7 +18,7 @@ from autogen_core.model_context import (
     HeadAndTailChatCompletionContext,
     UnboundedChatCompletionContext,
 )
-from autogen_core.models import AssistantMessage, UserMessage
+from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from autogen_core.tools import FunctionTool
 from reme_autogen import ReMeMemory, ReMeModelContext, recorder
 
@@ -285,6 +285,29 @@ async def test_a_context_of_another_make_is_only_appended_to(reme: AsyncReMe) ->
     last = (await context.get_messages())[-1]
     assert isinstance(last, UserMessage)
     assert "dachshund" in last.content
+
+
+@pytest.mark.parametrize("how", ["memory", "context"])
+async def test_what_a_context_keeps_elsewhere_is_recorded(reme: AsyncReMe, model: ScriptedModel, how: str) -> None:
+    class Elsewhere(ChatCompletionContext):
+        """Saves, as AutoGen's base class does, a state without messages."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.said: list[LLMMessage] = []
+
+        async def add_message(self, message: LLMMessage) -> None:
+            self.said.append(message)
+
+        async def get_messages(self) -> list[LLMMessage]:
+            return [*self.said]
+
+    memory, context = ReMeMemory(reme, "alice", write="awaited"), Elsewhere()
+    given: Any = {"memory": [memory], "model_context": context}
+    if how == "context":
+        given = {"model_context": ReMeModelContext(memory, context)}
+    await AssistantAgent("assistant", FakeClient(model), **given).run(task=TOLD)
+    assert await stored_rows(reme) == [("user", TOLD), ("assistant", "ok")]
 
 
 async def test_the_after_model_hook_of_a_context_records_the_turn(reme: AsyncReMe) -> None:

@@ -12,6 +12,7 @@ from autogen_agentchat.messages import (
     MultiModalMessage,
     ToolCallExecutionEvent,
     ToolCallRequestEvent,
+    ToolCallSummaryMessage,
 )
 from autogen_core import FunctionCall, Image
 from autogen_core.memory import MemoryContent, MemoryMimeType
@@ -25,7 +26,16 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from reme_core.turn import AgentChat, Completion, asking_agent, check_model, heard_call, heard_message
+from reme_core.turn import (
+    NOTE_METADATA,
+    OWN_TOOLS,
+    AgentChat,
+    Completion,
+    asking_agent,
+    check_model,
+    heard_call,
+    heard_message,
+)
 from reme_core.types import Hit, Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
@@ -36,6 +46,10 @@ MIME_TYPE = "mime_type"
 
 def from_chat(message: BaseChatMessage, agent: str, session_id: str = "") -> Message:
     """A new message between agents and people; if `agent` is its source, its role is `assistant`."""
+    # A summary of what memory's tools have answered repeats memories: nobody said it.
+    is_recalled = isinstance(message, ToolCallSummaryMessage) and any(
+        call.name in OWN_TOOLS for call in message.tool_calls
+    )
     return heard_message(
         "assistant" if message.source == agent else "user",
         # `to_text` would add a mark for each image.
@@ -44,7 +58,7 @@ def from_chat(message: BaseChatMessage, agent: str, session_id: str = "") -> Mes
         own_id=message.id,
         session_id=session_id,
         sent_at=message.created_at,
-        metadata=message.metadata,
+        metadata=NOTE_METADATA if is_recalled else message.metadata,
     )
 
 

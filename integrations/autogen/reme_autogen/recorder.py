@@ -228,8 +228,9 @@ def _team_of(find_agent: Callable[[], AgentId]) -> str:
 async def all_messages(context: ChatCompletionContext) -> list[LLMMessage]:
     """All messages of a context except notes, including those that it no longer shows the model."""
     state = await context.save_state()
-    whole = ChatState.model_validate(state).messages if "messages" in state else await context.get_messages()
-    return [message for message in whole if not is_note(message)]
+    whole = ChatState.model_validate(state).messages if "messages" in state else []
+    # A context of another make may keep its messages elsewhere; AutoGen's base class then saves an empty state.
+    return [message for message in whole or await context.get_messages() if not is_note(message)]
 
 
 async def visible_messages(context: ChatCompletionContext) -> list[Message]:
