@@ -8,6 +8,7 @@ Only wordings that hardly ever mean anything else. What is not recognised here i
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
@@ -17,7 +18,7 @@ from reme_core.text.forgetting import POLITE, ends_in_memory, erases, parts_by_w
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
 from reme_core.text.voice import own_sentences
-from reme_core.text.wish_times import validity_of_wish
+from reme_core.text.wish_times import only_bounds, validity_of_wish
 from reme_core.text.wishes import is_standing_wish
 from reme_core.types import TimeRange
 
@@ -64,9 +65,27 @@ def wishes_in(text: str) -> list[str]:
     >>> wishes_in("My boss says: always use PDF. Nice day! From now on, answer in French.")
     ['From now on, answer in French.']
     """
-    parts = chain.from_iterable(parts_by_wish(sentence) for sentence in own_sentences(text))
-    found = [(part, command_of(part)) for part in parts]
-    return [part for part, command in found if command and command.action in ("instruct", "remember")]
+    return [part for part in _own_parts(text) if _is_wish(part)]
+
+
+def _own_parts(text: str) -> Iterator[str]:
+    return chain.from_iterable(parts_by_wish(sentence) for sentence in own_sentences(text))
+
+
+def _is_wish(part: str) -> bool:
+    command = command_of(part)
+    return command is not None and command.action in ("instruct", "remember")
+
+
+def _bounded_wishes(text: str) -> list[str]:
+    """The wishes of a text, each with the sentence behind it that bounds it: "Just until Friday."."""
+    wishes: list[str] = []
+    for part in _own_parts(text):
+        if _is_wish(part):
+            wishes.append(part)
+        elif wishes and only_bounds(part):
+            wishes[-1] = f"{wishes[-1].rstrip('.!。！ ')}, {part}"
+    return wishes
 
 
 def validity_of_wishes(text: str, sent_at: datetime, timezone: str) -> TimeRange:
@@ -74,7 +93,7 @@ def validity_of_wishes(text: str, sent_at: datetime, timezone: str) -> TimeRange
 
     In "From now on answer in French. Until Friday call me Bo." the one wish does not end with the other.
     """
-    held = [validity_of_wish(wish, sent_at, timezone) for wish in wishes_in(text) or [text]]
+    held = [validity_of_wish(wish, sent_at, timezone) for wish in _bounded_wishes(text) or [text]]
     return held[0] if all(one == held[0] for one in held) else TimeRange()
 
 

@@ -21,6 +21,7 @@ from reme_core.text.timex import find_times, times_of, validity
 from reme_core.text.timex.calendar import day, range_of
 from reme_core.text.timex.english_words import TOMORROW, WEEKDAY
 from reme_core.text.timex.mention import search_before
+from reme_core.text.timex.statements import RANGE, in_known_words
 from reme_core.types import TimeRange
 
 
@@ -30,7 +31,7 @@ def lasting_forms(sentence: str) -> Iterator[str]:
     >>> list(lasting_forms("From Monday on please reply in French")), list(lasting_forms("book a table today"))
     (['from now on, reply in French', '从现在起reply in French'], [])
     """
-    for bound in _bounds(_MIDNIGHT.sub(r"\1 today", sentence)):
+    for bound in _bounds(_with_days(sentence, "today")):
         yield f"from now on, {bound.wish}"
         yield f"从现在起{bound.wish}"
 
@@ -47,10 +48,15 @@ def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
     >>> str(validity_of_wish("answer in French today", said, "UTC").end)
     '2024-03-07 00:00:00+00:00'
     """
-    text = _MIDNIGHT.sub(r"\1 today", simplify(text))
-    held = validity(text, sent_at, timezone, of_wish=True)
-    bounds = {bound.time: bound for bound in _bounds(text)}
-    if held.start or held.end or len(bounds) != 1 or _FOR_GOOD.search(text):
+    if _FOR_GOOD.search(text):  # "from now on no emojis, I'm at work until five"
+        text = ", ".join(clause for clause in _COMMAS.split(simplify(text)) if not _TELLS.match(clause))
+    text, tomorrow = _with_days(text, "today"), _with_days(text, "tomorrow")
+    for dated in dict.fromkeys((text, tomorrow)):  # "until 9 am", said at ten
+        held = validity(dated, sent_at, timezone, of_wish=True)
+        if held.start or held.end:
+            return held
+    bounds = {bound.time: bound for bound in list(_bounds(text)) or _bounds(text, _ANY)}
+    if len(bounds) != 1 or _FOR_GOOD.search(text):
         return held
     [bound] = bounds.values()
     named = [when.range for when in times_of(text, sent_at, timezone) if when.text == bound.time]
@@ -76,34 +82,78 @@ class _Bound:
     wish: str
 
 
-def _bounds(text: str) -> Iterator[_Bound]:
+def _bounds(text: str, wishes: re.Pattern[str] | None = None) -> Iterator[_Bound]:
+    """The times of what a text wishes, in words that match `wishes`; else of how the assistant is to talk."""
     for mention in find_times(text, now=_ANY_MOMENT):
         preposition = search_before(_PREPOSITION, text, mention.start)
         words = preposition[0] if preposition else ""
         place = mention.start - len(words)
         before = _CLAUSE_ENDS.split(text[max(0, place - _LONGEST) : place])[-1]
         ahead = text[mention.end : mention.end + _LONGEST]
-        opens = bool(_BEGINS.search(words + mention.text)) and not _TO.search(mention.text)
+        opens = bool(_BEGINS.search(words + mention.text)) and not RANGE.search(mention.text)
         is_by = words != "到" and bool(_BY.match(mention.text))
         if _COURTESY.fullmatch(before):
-            wish = (_DIRECTED if opens else _MANNER).match(_GAP.sub("", ahead, count=1))
-            if wish and (not is_by or _NOT.match(wish["wish"])):
-                wished = _CLAUSE_ENDS.split(wish.string[wish.start("wish") :], maxsplit=1)[0]
-                yield _Bound(mention.text, opens, wished)
-        elif not is_by and _COURTESY_BEHIND.fullmatch(_CLAUSE_ENDS.split(ahead, maxsplit=1)[0]):
-            wish = _MANNER.match(before)
-            if wish and not _ELSE.search(before, wish.end()):
+            wish = (_DIRECTED if opens else wishes or _MANNER).match(_GAP.sub("", ahead, count=1))
+            if wish is None and _ONLY.search(before + words) and _COURTESY_BEHIND.fullmatch(_clause(ahead)):
+                yield _Bound(mention.text, opens, "")  # "answer in French, but only this week"
+            elif wish and (not is_by or _NOT.match(wish["wish"])):
+                yield _Bound(mention.text, opens, _clause(wish.string[wish.start("wish") :]))
+        elif not is_by and _COURTESY_BEHIND.fullmatch(_clause(ahead)):
+            wish = (wishes or _MANNER).match(before)
+            if wish and not _ELSE.search(before, wish.end("wish")):
                 yield _Bound(mention.text, opens, before[wish.start("wish") :].strip())
 
 
+def _clause(text: str) -> str:
+    return _CLAUSE_ENDS.split(text, maxsplit=1)[0]
+
+
+def only_bounds(sentence: str) -> bool:
+    """Whether a sentence only says until when, or when, the wish before it holds.
+
+    >>> only_bounds("But only until Friday, then English again."), only_bounds("I'm here until Friday")
+    (True, False)
+    """
+    text = in_known_words(sentence)
+    for mention in find_times(text, now=_ANY_MOMENT):
+        behind = text[mention.end :]
+        return bool(_ONLY_WORDS.fullmatch(text[: mention.start]) and _ONLY_BEHIND.fullmatch(behind))
+    return False
+
+
+def _with_days(text: str, day_name: str) -> str:
+    """A wish with what its times leave out: "until 5 pm today", "for the next two weeks", "this week"."""
+    text = _OF_CLOCK.sub(rf"\g<0> {day_name}", in_known_words(text))
+    text = _OF_CLOCK_ZH.sub("今天" if day_name == "today" else "明天", text)
+    text = _REST_OF.sub(lambda match: "today" if match[1].lower() == "day" else f"this {match[1]}", text)
+    return _FOR_SO_LONG.sub("for the next ", text)
+
+
+_ONLY: Final = regex(r"\b(?:only|just|at least)\b|[只就仅]", re.IGNORECASE)
+_ONLY_WORDS: Final = regex(
+    r"\s*(?:(?:but|and|just|only|ok(?:ay)?|so|well|that's|it's|this is|valid|at least|for|during|please)[,\s]+|[，\s]|但是?|[只就仅]|不过|到)*",
+    re.IGNORECASE,
+)
+_ONLY_BEHIND: Final = regex(
+    r"\s*(?:please|pls|thanks|thx|ok|为止|就(?:行|好|可以)|[吧哈了啊])*[\s,，.!。！]*(?:(?:and )?(?:then|after that|afterwards)\b.*|(?:之后|然后|再).*)?",
+    re.IGNORECASE,
+)
 # Where times stand in a text does not depend on when it was said.
 _ANY_MOMENT: Final = datetime(2024, 1, 1, tzinfo=UTC)
 _LONGEST: Final = 200
 _CLAUSE_ENDS: Final = regex(r"[.!?;,:，。！？；：\n]\s*")
 # Elsewhere "I work until midnight" tells of a habit. "Until midnight on Friday" names its day.
-_MIDNIGHT: Final = regex(
-    rf"\b(until|till) midnight\b(?!,? (?:(?:on|of|in|at|this|next|the|today|tonight|{'|'.join(TOMORROW)})\b|\d|{WEEKDAY}))",
+_OF_CLOCK: Final = regex(
+    r"\b(?:until|till) (?:(?:1[0-2]|0?[1-9])(?::[0-5]\d)?\s?[ap]\.?m\b\.?|(?:[01]?\d|2[0-3]):[0-5]\d|noon\b|midnight\b)"
+    rf"(?!,? (?:(?:on|of|in|at|this|next|the|today|tonight|{'|'.join(TOMORROW)})\b|\d|{WEEKDAY}))",
     re.IGNORECASE,
+)
+_OF_CLOCK_ZH: Final = regex(r"(?<=到)(?=(?:凌晨|早上|上午|中午|下午|傍晚|晚上)\s?[\d一二三四五六七八九十]+点)")
+_REST_OF: Final = regex(
+    r"\b(?:for )?(?:the rest of (?:the|this)|all|the (?:whole|entire)) (day|week|weekend|month)\b", re.IGNORECASE
+)
+_FOR_SO_LONG: Final = regex(
+    r"\bfor (?=(?:an?|one|two|three|four|five|six|seven|ten|\d+) (?:hours?|days?|weeks?|months?)\b)", re.IGNORECASE
 )
 # "By Friday" and 周五之前 say when something is to be done, but until when something is not to be done.
 _BY: Final = regex(r"(?:by|before|since)\b|.*(?:前|以来)$", re.IGNORECASE)
@@ -113,11 +163,14 @@ _PREPOSITION: Final = regex(
     re.IGNORECASE,
 )
 _BEGINS: Final = regex(r"^(?:(?:just |only )?(?:starting|as of|as from|from)\b|[从自])|(?:起|开始)$", re.IGNORECASE)
-# "From Monday to Wednesday" has an end, "from Monday on" has none.
-_TO: Final = regex(r"\w\s*(?:\b(?:to|through|thru|until|till)\b|[–—~～到至])\s*\w", re.IGNORECASE)
 # Words that only lead to a wish.
 _PLEASE: Final = r"(?:please|pls|plz|ok(?:ay)?|so|and|but|hey|hi|also|then|now|no|yeah|btw|oh|well|just|only|always|let's|(?:can|could|would|will|should) (?:you|u)|(?:you|u) (?:can|should|must|may)|I(?:'d| would)? (?:want|like|need) (?:you|u) to|make sure (?:to|(?:you|u)))"
 _PLEASE_ZH: Final = r"(?:请|麻烦|拜托|那|对了|还有|你|您|都|就|只|全|一律|一直|要|得|记得|可以|能不能|可不可以)"
+_COMMAS: Final = regex(r"[,;，；]\s*|[.!?。！？]\s+")
+_TELLS: Final = regex(
+    r"\s*(?:(?:because|cause|since|as|but|and|so) )*(?:I(?:'m| am|'ve| have| work| live| stay)|my|we|our|he|she|they|it)\b|因?为?(?:我[^要想]|[他她])",
+    re.IGNORECASE,
+)
 _COURTESY: Final = regex(rf"(?:{_PLEASE}[\s,]*|{_PLEASE_ZH}[，\s]*)*", re.IGNORECASE)
 _GAP: Final = regex(r"^(?: on(?:wards)?\b)?\s*[,，、:：]?\s*", re.IGNORECASE)
 _LEAD: Final = rf"(?:{_PLEASE}\b[\s,]*|{_PLEASE_ZH}[，\s]*)*"
@@ -133,6 +186,11 @@ _HOW: Final = (
 _MANNER: Final = regex(rf"{_LEAD}(?P<wish>{_HOW})", re.IGNORECASE)
 # From a time on anything may be wished that is directed at the assistant.
 _DIRECTED: Final = regex(rf"{_LEAD}(?P<wish>(?!(?:I|we|my|our|he|she|they|it)\b|[我他她])\w)", re.IGNORECASE)
+# Of what is a wish by other signs, whatever is not told of somebody: "never mention food for the next two weeks".
+_ANY: Final = regex(
+    rf"{_LEAD}(?P<wish>(?!(?:I|we|my|our|he|she|they|it|is|was|are|were|will|has|had)\b|[我他她是有])\w+)",
+    re.IGNORECASE,
+)
 _ELSE: Final = regex(
     r"\b(?:what|when|how|that|who|which|where|why|if|because|about|of|than|i|i'm|im|we|my|the)\b|[我]", re.IGNORECASE
 )
@@ -143,9 +201,9 @@ _COURTESY_BEHIND: Final = regex(
 )
 _FOR_GOOD: Final = any_of(
     r"\b(?:from (?:now|here|today) on|going forward|henceforth|in (?:the )?future|by default|(?:every|each) ?time|whenever|ever|as a rule|not (?:just|only)|even)\b",
-    r"以后|今后|往后|从今|从现在|每[次天周当]|永远|长期|不[只仅光]",
+    r"以后|今后|往后|从今(?!天.{0,3}到)|从现在|每[次天周当]|永远|长期|不[只仅光]",
 )
 _OCCASION: Final = any_of(
-    r"\b(?:for|during|on|throughout) (?:this|my|our|the) (?:\w+ )?(?:trip|holidays?|vacation|journey|visit|stay|flight|conversation|chat|session|lesson|game|answer|reply|question|message)\b|\b(?:just|only) (?:this )?once\b|\b(?:just|only)(?: for)? this (?:once|time|one)\b",
-    r"这一?(?:次|趟)(?:旅[行游]|出差|行程|对话|聊天|会话|回答)|(?:旅[行游]|出差|度假)期间|[就只]这一?次",
+    r"\b(?:for|during|on|throughout) (?:this|my|our|the) (?:\w+ )?(?:trip|holidays?|vacation|journey|visit|stay|flight|conversation|chat|session|lesson|game|answer|reply|question|message)\b|\bin this (?:conversation|chat|session|thread|lesson|game|answer|reply|message|e-?mail|letter|text|essay|file|function|table)\b|\b(?:for (?:now(?! on)|a (?:while|bit)|the (?:time being|moment))|these days)\b|\b(?:just|only) (?:this )?once\b|\b(?:just|only)(?: for)? this (?:once|time|one)\b",
+    r"[本这](?:次|轮|段)(?:对话|聊天|会话|交流)|这(?:几|两)(?:天|周|个?(?:星期|礼拜|月)|年)|这(?:段时间|阵子?)|(?:暂时|目前|最近|近期)(?:先|都|请|用|别|不要)|这一?(?:次|趟)(?:旅[行游]|出差|行程|对话|聊天|会话|回答)|(?:旅[行游]|出差|度假)期间|[就只]这一?次",
 )

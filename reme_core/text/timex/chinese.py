@@ -60,7 +60,7 @@ _WEEKDAY: Final = (
 _WEEK: Final = r"(?:周|星期|礼拜)"
 _PART: Final = rf"(?P<part>{'|'.join(sorted(_DAY_PARTS, key=len, reverse=True))})"
 _CLOCK: Final = (
-    r"(?P<hour>\d{1,2}|十[一二]?|[一二两三四五六七八九])(?:点|时)(?!间)(?:钟|整|(?P<minute>半|一刻|[0-5]?\d)分?)?"
+    r"(?P<hour>\d{1,2}|十[一二]?|[一二两三四五六七八九])(?:点|时)(?!间)(?:钟|整|(?P<minute>半|[一三]刻|[0-5]?\d|[二三四五]?十[一二三四五六七八九]?)分?)?"
     r"|(?P<hour24>[01]?\d|2[0-3])[:：](?P<minute24>[0-5]\d)"
 )
 _TO_CLOCK: Final = re.sub(r"<(?=part|hour|minute)", "<to_", rf"(?:{_PART})?(?:{_CLOCK})")
@@ -111,14 +111,19 @@ def _narrow_to_hours(match: re.Match[str], span: Span) -> Span:
     part, hour = match["part"], match["hour"] or match["hour24"]
     if not hour:
         return cal.hours(span, *_DAY_PARTS[part]) if part else span
-    first, last = _o_clock(part, hour), match["to_hour"] or match["to_hour24"]
+    first = _o_clock(part, hour) + _part_of_hour(match["minute"] or match["minute24"])
+    last = match["to_hour"] or match["to_hour24"]
     if not last:
         return cal.hours(span, first, first + 1)
-    minute = match["to_minute"] or match["to_minute24"] or "0"
-    end = _o_clock(match["to_part"] or part, last) + int({"半": "30", "一刻": "15"}.get(minute, minute)) / 60
+    end = _o_clock(match["to_part"] or part, last) + _part_of_hour(match["to_minute"] or match["to_minute24"])
     while end <= first:  # 早上九点到五点 ends in the afternoon, 晚上十点到两点 in the night
         end += 12
     return cal.hours(span, first, end)
+
+
+def _part_of_hour(minutes: str | None) -> float:
+    minutes = minutes or "0"
+    return ({"半": 30, "一刻": 15, "三刻": 45}.get(minutes) or number(minutes)) / 60
 
 
 def _o_clock(part: str | None, hour: str) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from reme_core.text.regex import regex
 from reme_core.text.timex.chinese import NUMBER, UNIT, number, rules, unit_of
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, move, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, move, next_after, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
@@ -17,7 +17,7 @@ SCREEN: Final = regex(
     r"|季度|最近|近来|近期|这阵子|这段时间|[春夏秋冬][天季]|[今去][春夏秋冬]|[^\W\d_]节|元旦|元宵|除夕|大年|国庆|中秋|端午|清明"
     r"|圣诞|平安夜|六一|五一|十一|[暑寒]假|\d{4}|年代|每"
 )
-_TO: Final = regex(r"\s*(?:到|至|和|-|—|–|~|～)\s*")
+_TO: Final = regex(r"\s*(?:起|开始)?[，,]?\s*(?:一直)?(?:到|至|和|-|—|–|~|～)\s*")
 _FROM: Final = regex(r"(?:从|自)$")
 _BETWEEN: Final = regex(r"之间|期间")
 _SINCE: Final = regex(r"以来|开始|起(?!来|床|身|飞)|至今|到现在")
@@ -50,9 +50,10 @@ def find(text: str, now: datetime) -> list[Expression]:
 def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
     """Join two expressions into one range: 从三月到五月."""
     joined: list[Expression] = []
-    for atom in atoms:
+    for found in atoms:
         first = joined[-1] if joined else None
-        gap = _TO.fullmatch(text, first.end, atom.start) if first else None
+        gap = _TO.fullmatch(text, first.end, found.start) if first else None
+        atom = next_after(first, found, text) if first and gap else found
         between = _BETWEEN.match(text, atom.end)
         begins = range_start(first, atom) if first and gap and not first.recurring and not atom.recurring else None
         # 和 is also "and": 三月和五月 are two months, 三月和五月之间 is a range.
@@ -79,7 +80,7 @@ def _open_side(text: str, atom: Expression) -> Expression:
     span = atom.span
     if atom.recurring or span.start is None or span.end is None:
         return atom
-    edge = span.start if span.is_clock and text[atom.end - 1] in "点时" else span.end  # 到五点半 has its half hour
+    edge = span.start if span.is_clock else span.end
     since = search_before(_SINCE_BEFORE, text, atom.start)
     start = since.start() if since else atom.start
     for pattern, opened in (

@@ -26,7 +26,7 @@ from reme_core.text.timex.english_words import (
     number,
     unit_of,
 )
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, move, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, move, next_after, range_start
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
@@ -43,7 +43,7 @@ SCREEN_DIGITS: Final = regex(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
 
 # The words before a weak expression that show that it is a time, by what the expression is.
 _MONTH_CUE: Final = regex(
-    r"\b(?:in|since|during|until|till|before|after|through|throughout|between|early|mid|late"
+    r"\b(?:in|since|during|until|till|before|after|as of|through|throughout|between|early|mid|late"
     r"|(?:beginning|start|middle|end|month|half) of)[\s-]+$", re.I)  # fmt: skip
 _YEAR_CUE: Final = regex(
     r"\b(?:in|since|during|until|till|before|after|between|circa|early|mid|late|(?:beginning|start|middle|end|year) of"
@@ -84,9 +84,16 @@ _PART_AFTER: Final = regex(r",?\s+(?:in the\s+|at\s+)(?P<part>morning|afternoon|
 _PART_BEFORE: Final = regex(r"\b(?:the|on the|in the)\s+(?P<part>morning|afternoon|evening|night)\s+of\s+$", re.I)
 
 _WEEKDAY_GAP: Final = regex(r",?\s+(?:the\s+|(?P<way>before|after)\s+(?:the\s+)?)?", re.I)
-_TO: Final = regex(r"\s*(?:-|–|—|\bto\b|\bthrough\b|\bthru\b|\buntil\b|\btill\b|\band\b)\s*(?:the\s+)?", re.I)
+_TO: Final = regex(
+    r"\s*(?:on(?:wards)?,?\s+)?(?:-|–|—|\bto\b|\bthrough\b|\bthru\b|\buntil\b|\btill\b|\band\b)\s*(?:the\s+)?", re.I
+)
 _FROM: Final = regex(r"\b(?P<from>from|between)\s+(?:the\s+)?$", re.I)
-_BOUND: Final = regex(r"\b(?:ever\s+)?(?P<bound>since|until|till|before|after|by|from)\s+(?:the\s+)?$", re.I)
+# "Until my exam on Friday" ends on that day, too.
+_BOUND: Final = regex(
+    r"\b(?:ever\s+)?(?P<bound>since|until|till|before|after|by|from)\s+"
+    r"(?:(?:the\s+)?|(?<=until )(?:my|our|his|her|their|the)\s+(?:\w+\s+){1,2}(?:(?:on|in|at)\s+)?)$",
+    re.I,
+)
 _DISTANCE: Final = rf"(?:{NUMBER}\s+{UNIT}|the\s+(?P<the>day|week|weekend|month|year|night|morning))"
 _SHIFT: Final = regex(
     rf"\b{_DISTANCE}\s+(?P<way>before|after|prior to)\s+(?:the\s+)?$",
@@ -119,7 +126,7 @@ def _confirm_weak(text: str, atom: Expression) -> Expression:
     if word[:1].isdigit():
         cue = None if _COUNTED.match(text, atom.end) else _FROM if _OPENED.match(text, atom.end) else _YEAR_CUE
     elif atom.span.precision == "month":
-        cue = _MONTH_CUE
+        cue = _FROM if _OPENED.match(text, atom.end) else _MONTH_CUE
     elif atom.span.precision == "season":
         cue = _FALL_CUE if word == "fall" else _SEASON_CUE
     else:
@@ -213,10 +220,11 @@ def _merge_weekdays(text: str, atoms: list[Expression]) -> list[Expression]:
 def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
     """Join two expressions into one range: "from March to May"."""
     joined: list[Expression] = []
-    for atom in atoms:
+    for found in atoms:
         first = joined[-1] if joined else None
-        gap = _TO.fullmatch(text, first.end, atom.start) if first else None
+        gap = _TO.fullmatch(text, first.end, found.start) if first else None
         opening = search_before(_FROM, text, first.start) if first and gap else None
+        atom = next_after(first, found, text) if first and gap else found
         # A weak first end ("May to July") needs no further sign: the second one makes it a time, and gives its year.
         if first and gap and _is_range(first, atom, gap, opening) and (begins := range_start(first, atom)):
             joined[-1] = join(first, atom, begins, start=opening.start() if opening else first.start, end=atom.end)

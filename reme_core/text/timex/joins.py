@@ -7,9 +7,12 @@ from bisect import bisect
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from typing import Final
 
 from reme_core.errors import InputError
+from reme_core.text.regex import regex
 from reme_core.text.timex.calendar import Unit, add_months, day, hour, later, length, range_of, unit_from
+from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.mention import Expression, Span, TimeMention
 from reme_core.types import TimeRange
 
@@ -22,6 +25,25 @@ def drop_overlaps(found: list[Expression]) -> list[Expression]:
         if (place == 0 or kept[place - 1].end <= one.start) and (place == len(kept) or one.end <= kept[place].start):
             kept.insert(place, one)
     return kept
+
+
+def next_after(first: Expression, last: Expression, text: str) -> Expression:
+    """`last`, or the next such time behind a `first` whose words fix its day: Sunday in "from today to Sunday"."""
+    begins, start, end = first.span.start, last.span.start, last.span.end
+    if begins is None or start is None or end is None or start >= begins or not last.relative:
+        return last
+    if not _FIXED.search(text, first.start, first.end) or _FIXED.search(text, last.start, last.end):
+        return last
+    if _WEEKLY.search(text, last.start, last.end):
+        week = timedelta(days=7)
+        return replace(last, span=replace(last.span, start=start + week, end=end + week))
+    return replace(last, span=replace(last.span, start=add_months(start, 12), end=add_months(end, 12)))
+
+
+_FIXED: Final = regex(
+    rf"\b(?:this|next|now|today|tonight|yesterday|{'|'.join(TOMORROW)})\b|[昨今明前后下本这]", re.IGNORECASE
+)
+_WEEKLY: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天末]", re.IGNORECASE)
 
 
 def range_start(first: Expression, last: Expression) -> datetime | None:

@@ -40,7 +40,7 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
     >>> [str(when.range.start) for when in times_of("I'm training for a marathon on October 5", said, "UTC")]
     ['2024-10-05 00:00:00+00:00']
     """
-    plain = _plain(text)
+    plain = in_known_words(text)
     return _times_of(plain, _spans(plain, sent_at, timezone), sent_at, timezone)
 
 
@@ -54,7 +54,8 @@ def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str, *
             named = _in_direction(_open_if_told(mention, plain), plain, sent_at, timezone, of_wish=of_wish)
             # 到五月 alone is "until May"; 从三月到五月 is a range.
             until = plain.endswith(("到", "至"), 0, mention.start) and "从" not in plain[: mention.start]
-            found.append(When(mention.text, TimeRange(end=named.end) if until else named))
+            is_clock = Span(named.start, named.end, mention.precision).is_clock
+            found.append(When(mention.text, TimeRange(end=named.start if is_clock else named.end) if until else named))
     return found
 
 
@@ -66,7 +67,7 @@ def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = Fal
     >>> validity("takes Jardiance since Friday", datetime(2024, 3, 6), "UTC").start.date().isoformat()
     '2024-03-01'
     """
-    plain = _plain(text)
+    plain = in_known_words(text)
     spans = _spans(plain, sent_at, timezone)
     times = _times_of(plain, spans, sent_at, timezone, of_wish=of_wish)
     bounds = [when for when in times if not (when.range.start and when.range.end)]
@@ -88,8 +89,12 @@ def with_dates(statement: str, sent_at: datetime, timezone: str) -> str:
     return dated
 
 
-def _plain(text: str) -> str:
-    return _UNTIL.sub(r"until \1", simplify(text))
+def in_known_words(text: str) -> str:
+    """A text with the words for bounds that `find_times` knows: "until Friday" for "till Friday" and "through Friday"."""
+    plain = _UNTIL.sub("until ", simplify(text))
+    if not tells_of_past(plain):
+        plain = _END_OF.sub(r"\1 the end of this ", plain)
+    return _END_ZH.sub(lambda match: _ENDS_ZH[match[0][0]], plain)
 
 
 def _absolute_date(named: TimeRange, precision: Precision) -> str:
@@ -118,7 +123,7 @@ def calendar_range(written: str, timezone: str) -> TimeRange | None:
 def _open_if_told(mention: TimeMention, text: str) -> TimeMention:
     """The mention without an end, if the words before it say so: "starting Friday" of "Friday"."""
     begins = search_before(_BEGINS, text, mention.start)
-    if begins is None:
+    if begins is None or RANGE.search(mention.text):
         return mention
     start, opened = begins.start(), TimeRange(start=mention.range.start)
     return replace(mention, text=text[start : mention.end], start=start, range=opened)
@@ -214,8 +219,21 @@ def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
     return found
 
 
-# "till Friday" and "'til Friday", which `find_times` does not know as "until".
-_UNTIL: Final = regex(r"(?<!\w)'?till? (\w)", re.IGNORECASE)
+_DAY_NAME: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
+# "till Friday", "through Friday" and "up to Friday"; "Monday through Friday" is a range.
+_UNTIL: Final = regex(
+    rf"(?<!\w)'?till? (?=\w)|\bup (?:to|until) (?=(?:the end|{_DAY_NAME})\b)"
+    rf"|(?<!day )\b(?:through|thru) (?:to )?(?=(?:the end of|{_DAY_NAME})\b)",
+    re.IGNORECASE,
+)
+_END_OF: Final = regex(
+    r"\b(until|by|before) (?:the )?end of the (?=(?:week|month|quarter|year)\b(?! (?:of|in|that|when)\b))", re.I
+)
+# 到月底 is until the end of this month; 三月底, 下月底 and 每月底 name another one.
+_END_ZH: Final = regex(
+    r"(?:(?<=到)|(?<![\d一二三四五六七八九十个上下本这当每前后明今去两几])(?=[月年周]\w(?:[之以]?前|为止)))[月年周](?:底|末)"
+)
+_ENDS_ZH: Final = {"月": "本月底", "年": "今年底", "周": "这周末"}
 _MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in calendar.month_name[1:])
 _SPAN: Final = regex(
     rf"(?:\bfrom )?(?:the )?\b(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:to|till?|until|-|–)\s*(?:the )?"
@@ -226,7 +244,9 @@ _DAY_OF_MONTH: Final = regex(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+
 _WEEKLY: Final = regex(
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|[周期拜][一二三四五六日天]", re.IGNORECASE
 )
-_WEEKDAY_NAME: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b", re.IGNORECASE)
+_WEEKDAY_NAME: Final = regex(rf"\b{_DAY_NAME}\b", re.IGNORECASE)
+RANGE: Final = regex(r"\w\s*(?:\b(?:to|through|thru|until|till)\b|[–—~～到至])\s*\w", re.IGNORECASE)
+"""What has an end: "from Monday to Wednesday" has one, "from Monday on" has none."""
 # What opens a time that stands behind it; in a question "as of May" asks about that time.
 _BEGINS: Final = regex(r"\b(?:starting|as (?:of|from))(?: (?:on|in|from|with|the))*\s+$", re.IGNORECASE)
 _DATE: Final = regex(rf"[月号]|\d[/.-]\d|\b(?:{_MONTHS})\b", re.IGNORECASE)

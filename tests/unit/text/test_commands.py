@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from reme_core.text.commands import command_of, wishes_in
+from reme_core.text.commands import command_of, validity_of_wishes, wishes_in
 from reme_core.text.wish_times import validity_of_wish
 
 
@@ -112,7 +112,21 @@ def test_what_only_looks_like_a_command_is_none(said: str) -> None:
         ("周五之前别用表情", None, "2024-03-08"),
         ("从下个月开始，价格都用欧元", "2024-04-01", None),
         ("this week 都用 English 回我吧", None, "2024-03-11"),
+        ("Please always reply in French until my exam on Friday", None, "2024-03-09"),
+        ("answer in German through Friday", None, "2024-03-09"),
+        ("answer in German up to Friday", None, "2024-03-09"),
+        ("answer in German from today to Friday", None, "2024-03-09"),
+        ("starting tomorrow until Friday, answer in French", "2024-03-07", "2024-03-09"),
+        ("From April on always answer in French", "2024-04-01", None),
+        ("As of April, always answer in French", "2024-04-01", None),
+        ("answer in German until the end of the month", None, "2024-04-01"),
+        ("answer in German for the rest of the week", None, "2024-03-11"),
+        ("please answer in Spanish for three days", None, "2024-03-10"),
+        ("从今天起到周五用粤语回答我", None, "2024-03-09"),
+        ("到月底都用日语回答我", None, "2024-04-01"),
+        ("接下来两周别跟我提吃的", None, "2024-03-21"),
         # What only names a time beside the wish bounds nothing.
+        ("from now on no emojis, I'm at work until Friday", None, None),
         ("from now on answer in German, not just today", None, None),
         ("Always answer in English, I had a long day today", None, None),
         ("From now on don't tell me about the news of this week", None, None),
@@ -133,6 +147,41 @@ def test_a_wish_holds_for_the_time_that_it_names(said: str, start: str | None, e
     assert [moment and f"{moment:%Y-%m-%d}" for moment in (held.start, held.end)] == [start, end]
 
 
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("answer in French until 5 pm", "2024-03-06 17:00"),
+        ("Please answer in French until 17:30", "2024-03-06 17:30"),
+        ("answer in French until 9 am", "2024-03-07 09:00"),
+        ("直到明天下午五点半都用日语回答我", "2024-03-07 17:30"),
+        ("到下午五点都用日语回答我", "2024-03-06 17:00"),
+        ("到今晚十点都别用表情", "2024-03-06 22:00"),
+    ],
+)
+def test_a_wish_ends_at_the_hour_that_it_names(said: str, end: str) -> None:
+    assert wishes_in(said)
+    held = validity_of_wish(said, datetime(2024, 3, 6, 10, tzinfo=UTC), "UTC")
+    assert f"{held.end:%Y-%m-%d %H:%M}" == end
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "From now on answer in French. Just until Friday.",
+        "From now on answer in French. But only until Friday, then English again!",
+        "以后用法语回答我。到周五就行。",
+        "Never use emojis. That's until Friday.",
+    ],
+)
+def test_a_wish_ends_when_the_next_sentence_says(said: str) -> None:
+    assert validity_of_wishes(said, datetime(2024, 3, 6, 10, tzinfo=UTC), "UTC").end == datetime(2024, 3, 9, tzinfo=UTC)
+
+
+def test_another_time_in_the_next_sentence_ends_no_wish() -> None:
+    said = "From now on answer in French. I'm here until Friday."
+    assert validity_of_wishes(said, datetime(2024, 3, 6, 10, tzinfo=UTC), "UTC").end is None
+
+
 @pytest.mark.parametrize("said", ["Answer in French this evening please.", "今天下午请用法语回答我"])
 def test_a_wish_for_a_part_of_today_that_is_over_ends_with_the_day(said: str) -> None:
     assert wishes_in(said)
@@ -146,7 +195,8 @@ def test_a_wish_for_a_part_of_today_that_is_over_ends_with_the_day(said: str) ->
         "book a table today", "send me the report this week", "write the report by Friday", "call me today at 5",
         "I have to answer in French all day today at work", "Should I answer in French today?",
         "From Monday on I work in Leeds", "For this trip, always reply in Spanish.",
-        "always call me Captain for this trip",
+        "always call me Captain for this trip", "Always respond with JSON in this conversation.", "这两天别再用表情",
+        "In this email, always write 'Dear all' at the top.", "本次对话请一直用繁体字回答",
         "今天帮我翻译这篇文章", "今天不用加班", "老板让我今天用英文回答", "我今天用英文回答了问题",
         "周五之前把报告写完",
         "用英文回答我今天的问题", "明天叫我起床", "这次旅行期间用西班牙语回答我", "从周一起我在上海出差",
