@@ -57,6 +57,8 @@ class Piece:
     text: str
     asked: Message | None = None
     command: Command | None = None
+    is_worth_keeping: bool = True
+    """Whether it is kept for itself; what only ends a wish is not, unless there is that wish."""
 
     @property
     def kind(self) -> Kind:
@@ -144,8 +146,8 @@ def _command_in(sentence: str, own: str, wishes: Sequence[str]) -> Command | Non
     command = command_of(sentence)
     if command is not None and not command.topic:
         command = command_of(said)
-    if command is not None and command.action == "instruct" and not set(wishes_in(sentence)) & set(wishes):
-        return replace(command, action="remember")
+    if command is not None and command.action in ("instruct", "allow") and not set(wishes_in(sentence)) & set(wishes):
+        return replace(command, action="remember") if command.action == "instruct" else None
     return command
 
 
@@ -171,7 +173,12 @@ async def pieces_worth_keeping(
     turns = Counter(message.session_id for message in spoken if message.role == "user")
     least = [short if turns[p.message.session_id] == 1 or is_short(p.text) else threshold for p in pieces]
     judged = zip(pieces, await asyncio.to_thread(worth, shown, asked, vectors), least, strict=True)
-    return [p for p, probability, bar in judged if p.command or probability >= bar]
+    kept = []
+    for piece, probability, bar in judged:
+        allows = piece.command is not None and piece.command.action == "allow"
+        if piece.command or probability >= bar:
+            kept.append(replace(piece, is_worth_keeping=probability >= bar or not allows))
+    return kept
 
 
 async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Sequence[str], deps: Deps) -> Outcome:
@@ -186,9 +193,13 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
     for piece in sorted(kept, key=lambda piece: piece.message.sent_at):
         message, subject = piece.message, subject_of(piece.message, state.user_name)
         if piece.command is None or not piece.topic:
-            if piece.kind == Kind.INSTRUCTION:
-                drafts = {k: d for k, d in drafts.items() if d.subject != subject or not _is_ended(d, piece.text)}
-                closing += await _wishes_to_end(piece, subject, state.workspace_id, deps)
+            if piece.command and piece.command.action in ("instruct", "allow"):
+                ended = await _wishes_to_end(piece, subject, state.workspace_id, deps)
+                left = {k: d for k, d in drafts.items() if d.subject != subject or not _is_ended(d, piece.text)}
+                is_kept = piece.is_worth_keeping or ended or len(left) < len(drafts)
+                drafts, closing = left, [*closing, *ended]
+                if not is_kept:
+                    continue
             key = message.message_id, piece.kind
             drafts[key] = await asyncio.to_thread(_quote, piece, drafts.get(key), subject, deps)
             continue

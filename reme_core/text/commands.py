@@ -20,9 +20,10 @@ from reme_core.text.signs import simplify
 from reme_core.text.voice import own_sentences
 from reme_core.text.wish_times import only_bounds, validity_of_wish
 from reme_core.text.wishes import is_standing_wish
+from reme_core.text.wishes_ended import may_end
 from reme_core.types import TimeRange
 
-Action = Literal["remember", "instruct", "forget", "erase"]
+Action = Literal["remember", "instruct", "allow", "forget", "erase"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Command:
     """What a sentence tells the assistant to do with its memory.
 
     Attributes:
-        action: `remember` a statement, answer by an instruction from now on (`instruct`), `forget` or `erase` something.
+        action: `remember` a statement, answer by an instruction from now on (`instruct`), `forget` or `erase` something;
+            `allow` says that a wish no longer holds, if there is such a wish.
         topic: What is to be forgotten or erased.
     """
 
@@ -56,16 +58,18 @@ def command_of(sentence: str) -> Command | None:
     plain = simplify(text)
     if _REMEMBER.search(plain):
         return Command("instruct" if _BEHAVIOUR.search(plain) or is_standing_wish(text) else "remember")
-    return Command("instruct") if is_standing_wish(text) else None
+    if is_standing_wish(text):
+        return Command("instruct")
+    return Command("allow") if may_end(text) else None
 
 
 def wishes_in(text: str) -> list[str]:
-    """The sentences with which the author of a message tells the assistant what to remember or to do from now on.
+    """The sentences with which the author of a message tells the assistant what to remember, to do, or no longer to do.
 
     >>> wishes_in("My boss says: always use PDF. Nice day! From now on, answer in French.")
     ['From now on, answer in French.']
     """
-    return [part for part in _own_parts(text) if _is_wish(part)]
+    return [part for part in _own_parts(text) if _is_wish(part) or may_end(part)]
 
 
 def _own_parts(text: str) -> Iterator[str]:

@@ -187,7 +187,7 @@ _TEXT: Final = r"(?:essay|draft|document|doc|code|letter|e-?mail|mail|resume|cv|
 _TEXT_ZH: Final = r"(?:(?:文章?|标题|购物车|日[历程]|手机|电脑|相册|邮箱|表格?|列表|名单|清单|草稿|简历|论文|报告|歌单|桌面|网盘|朋友圈|群)[里中上]|结尾|开头|这篇)"
 # Texts that only look like a topic: "forget it", "forget to …", "delete the second paragraph".
 _NO_TOPIC: Final = regex(
-    r"(?:it|that|this|me|him|her|them|us|anything|something|to .*|how .*|(?:my|our) (?:last|previous|earlier|first) .*|[这那它他她我个]|这个|那个|过去|往事|烦恼|不[开愉][心快]|带.*|(?:跟|和|告诉)你.*"
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b.*|(?:today|tomorrow|yesterday|tonight)\b.*|.*\band (?:i'll|i will)\b.*|it|that|this|me|him|her|them|us|anything|something|to .*|how .*|(?:my|our) (?:last|previous|earlier|first) .*|[这那它他她我个]|这个|那个|过去|往事|烦恼|不[开愉][心快]|带.*|(?:跟|和|告诉)你.*"
     # A text that is worked on, or a question.
     rf"|.*\b(?:from|in|of|on|off) (?:(?:the|this|that|these|those|my|our|your|his|her|its|their|an?) )?(?:\w+ )?{_TEXT}"
     r"|(?:my|our) (?:\w+ )?(?:questions?|typos?|mistakes?|messages?|comments?|remarks?|requests?|manners|rudeness)"
@@ -219,7 +219,7 @@ _DROP: Final = r"(?:forget|delete|erase|wipe|scrap|remove|scrub|drop|strike|scra
 _NOT_KEEP: Final = r"(?:do not|don't|dont|stop) (?:keep|store|save|remember|record|hold on to|note|keeping|storing|saving|remembering|recording|holding on to)"
 _THING: Final = r"(?:what|everything|anything|all|whatever|(?:the|that|this|those|all that|all the)(?: whole| entire)? (?:things?|stuff|bits?|parts?|business|story|details?|info(?:rmation)?|lot))\b"
 _TOLD: Final = r"(?: (?!about\b)\w+'?\w*){0,6}?"  # "that I ever told ya"
-_NAMED: Final = r" (?:about|concerning|regarding) "
+_NAMED: Final = r" (?:about|abt|concerning|regarding) "
 # "drop the part about my aunt" is about a speech; "forget the part about …" is not.
 _EDIT: Final = rf"(?!forget)\w+ (?:the|that|this|those) (?:\w+ )?(?:things?|bits?|parts?|story|details?){_NAMED}"
 _PLACE: Final = r"(?:memory|memories|brain|head|mind|notes|records)\b"
@@ -251,7 +251,7 @@ _WISHES: Final = tuple(
         rf"{_ASK}(?:{_DROP}|take|get) {_IDIOM}(?P<topic>[^.!?;]{{2,60}}?) (?:from|out of|off) (?:your|ur) {_PLACE}",
         # don't keep anything about X
         rf"{_ASK}{_NOT_KEEP} (?:{_THING}{_TOLD}{_NAMED}|about )(?P<topic>[^.!?;]+)",
-        rf"{_ASK}(?:do not|don't|dont|stop) remember(?:ing)? (?:anything |that )?(?:about )?(?!(?:what|where|who|when|why|if|whether)\b)(?P<topic>[^.!?;,]+)",
+        rf"{_ASK}(?:do not|don't|dont|stop) remember(?:ing)? (?:(?:anything |that )?about |anything |that |(?=(?:my|our)\b))(?!(?:what|where|who|when|why|if|whether)\b)(?P<topic>[^.!?;,]+)",
         # pretend I never told you about X
         rf"{_ASK}(?:pretend|act (?:like|as if)) i (?:never|haven't|didn't) (?:tell|told|say|said|mention|mentioned|bring up|brought up)"
         r"(?: (?:you|u|anything|it))*(?: about| that)? (?P<topic>[^.!?;]+)",
@@ -265,7 +265,7 @@ _WISHES: Final = tuple(
         rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我)(?<!了[,，]){_DROP_ZH}{_TO_DO_ZH}{_END_ZH}",
         rf"{_ASK}{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*(?:你|您|请)?(?:就|权)?当我?没(?:有)?(?:说|讲|提)过?",
         # 忘掉我说的关于小李的事
-        rf"{_ASK}(?:忘掉|忘了|忘记|删掉|删除|别再记住?|不要再记住?|别记住?|不要记住?|不用记住?)(?![账录忆者恨仇挂]|得[太很])得?{_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
+        rf"{_ASK}(?:忘掉|忘了|忘记|删掉|删除|别再记住?|不要再记住?|别记住?|不要记住?|不用记住?)(?![账录忆者恨仇挂错在]|得[太很]|告诉|[跟和][你您]|[说讲提](?!过?的))得?{_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
         r"(?P<topic>[^，,。！？了吧吗]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？了吧吗]|$)",
     )
 )

@@ -12,7 +12,7 @@ import re
 from typing import Final
 
 from reme_core.text.forgetting import POLITE
-from reme_core.text.regex import regex
+from reme_core.text.regex import any_of, regex
 from reme_core.text.signs import simplify
 from reme_core.text.wish_times import is_for_once, lasting_forms
 from reme_core.text.wishes_ended import takes_back
@@ -29,7 +29,7 @@ def is_standing_wish(sentence: str) -> bool:
     (True, False)
     """
     start = simplify(sentence[:_READ])
-    if is_for_once(start):
+    if is_for_once(start) or _SUPPOSED.search(start):
         return False
     if takes_back(start):
         return True
@@ -39,6 +39,12 @@ def is_standing_wish(sentence: str) -> bool:
 # A wish is looked for in so many characters; nobody puts one into a longer sentence.
 _READ: Final = 500
 
+
+# "Would you always rhyme if I asked you to?", "can you always reply this fast?", 以后谁还用表格啊, 以后都用火星文回答得了.
+_SUPPOSED: Final = any_of(
+    r"\b(?:would|could|can|will) (?:you|u)\b[^.!?]*\b(?:if I (?:asked|told|wanted|said|begged|promised|paid|were|was|did)\b|(?:this|that|so) (?:fast|quick|slow|good|bad|helpful|nice|polite|kind|rude|long|short|stupid|smart)\w*\W*$)",
+    r"谁还|(?<![懂晓记值])得了[吧啊。！!\s]*$",
+)
 
 # What assistants do, and people seldom tell of themselves without "I": "always take the bus" is no wish.
 _TALK: Final = (
@@ -89,7 +95,7 @@ _ENGLISH: Final = (
     rf"\b(?:for|in) (?:all|any|every|each)(?: of)? (?:my |your |future )?[\w ]{{0,30}}?(?:,| )(?:{_PLEASE} |always )?(?:{_NOT} )?{_TALK}",
     # "when I paste code, don't rewrite it", "ask me before you book", "number it every time you give me a list"
     rf"{POLITE}(?:and |but )?(?:when|if|once|before|after|{_EACH_TIME}) (?:I|you|u)\b[^.!?]{{1,80}}?, (?:then )?(?:(?:{_PLEASE}|just|always|only),? )*(?:{_NOT}\b{_ONCE}|{_TALK}|(?<=please ){_DO}|(?:make|keep|be|say|name|do|help)\b)",
-    rf"{POLITE}(?:and |but )?(?:when|if|{_EACH_TIME}) I {_ASKED}\b[^.!?,]*,? (?:please |pls )?(?:{_NOT}{_ONCE} )?{_DO}(?<!ask)(?<!say)",
+    rf"{POLITE}(?:and |but )?(?:when|if|{_EACH_TIME}) I {_ASKED}\b(?:(?! (?:he|she|they|it|we|people|nobody|everyone|everybody)\b)[^.!?,])*,? (?:please |pls )?(?:{_NOT}{_ONCE} )?{_DO}(?<!ask)(?<!say)",
     rf"{_ASK}(?:{_NOT}{_ONCE} )?{_DO}[^.!?]* {_EACH_TIME} (?:I|you|u)\b",
     rf"{_ASK}(?:{_ALWAYS}|{_NOT}{_ONCE}) \w+\b[^.!?]* (?:when|if|before|unless) (?:I|you|u)\b|{_ASK}{_DO} [^.!?]*\b(?:when|if) I {_ASKED}\b",
     rf"{_ASK}{_DO} [^.!?]*\bunless I {_ASKED}\b",
@@ -116,7 +122,9 @@ _ACTS: Final = (
 )
 _NOT_ZH: Final = r"(?:别(?!人|的|处|墅|扭|针)|不要|不许|不准|不用|不必)"
 _FROM_NOW_ZH: Final = r"(?:从现在(?:起|开始)|从今天(?:起|开始)|从今(?:以后|往后)|(?:^|[，。！？；：,.!?;:\s]|[你您那但请]|麻烦|拜托|对了|还有|希望|记得|记住)(?:以后|今后|往后|下次(?:开始)?|接下来))"
-_OF_SELF: Final = r"(?!再说|[，, ]*(?:[他她]|我们?(?:想|要|会|打算|不|就|也|再|在|可以|可能|都|得)))"
+_OF_SELF: Final = (
+    r"(?!再(?!也|[别不])|[，, ]*(?:[他她]|我们?(?:想|要|会|打算|不|就|也|再|在|可以|可能|都|得|请|帮|给|带|去|来)))"
+)
 _CHINESE: Final = (
     # 以后请…, 从现在起数字都保留…, 以后不要…
     rf"{_FROM_NOW_ZH}{_OF_SELF}[^。！？]{{0,24}}?(?:请|\b(?:please|pls|always|never)\b|麻烦|务必|{_NOT_ZH}(?:再)?(?:{_ACTS}|[加写发说提放带])|{_ACTS})",
@@ -129,20 +137,20 @@ _CHINESE: Final = (
     rf"{_HERE}{_NOT_ZH}(?:再|老是?|总是?|一直)(?:{_ACTS}|[加写发放])",
     # 每次我发英文，你都…; 我问价格的时候，请…; 如果我用英文问，就用英文答
     rf"{_HERE}(?:以后)?(?:(?:每次|每当|只要|凡是?|如果|要是|当|若)我[^，。！？]{{1,20}}?(?:的时候|时|的话|[，,])|我[^，。！？]{{1,20}}?(?:的时候|时|的话))[，,]?\s*(?:(?:你|您|就|都|也|要|得|可以)*(?:请|{_NOT_ZH}|记得|{_ACTS})|请)",
-    r"(?:每次|每当|只要|凡是)我(?:问|让你|请你)[^。！？]{0,20}?(?:都要?|请|总要?|就要?|的时候[，,]?)",
+    r"(?:每次|每当|只要|凡是)我(?:问(?![他她它们爸妈别老同])|让你|请你)[^。！？]{0,20}?(?:都要?|请|总要?|就要?|的时候[，,]?)",
     # 推荐电影时别剧透
     rf"{_HERE}(?:回答|回复|推荐|说话|写[^，。！？我]{{0,4}}|解释|翻译|总结|建议|聊天|提醒)[^，。！？我]{{0,8}}(?:的时候|时)[，,]?(?:请|尽量|{_NOT_ZH}|要|先|都|直接)",
     # 每周五提醒我…, 提醒我每天…
     rf"{_HERE}(?:每[周天晚早月年次逢]|每(?:星期|礼拜|个月))[^，。！？我]{{0,10}}(?:提醒我|叫我起床)|{_HERE}提醒我[^，。！？]{{0,4}}每",
-    rf"(?<![他她们])(?:希望|想让|想要|需要|要求)(?:你|您)(?!一切)[^，。！？]{{0,4}}?(?:以后|每次|总是|一直|始终|{_NOT_ZH}|少|尽量|直接|{_ACTS})",
+    rf"(?<![他她们])(?:希望|想让|想要|需要|要求)(?:你|您)(?!一切)(?![^，。！？]{{0,6}}(?:生气|难过|介意|误会|担心|见怪|幸福|快乐|开心|健康|顺利))[^，。！？]{{0,4}}?(?:以后|每次|总是|一直|始终|{_NOT_ZH}|少|尽量|直接|{_ACTS})",
     # 你回我的时候写详细点, 我的要求是一直讲普通话, 今后三句话以内讲完, 每次回答附来源, 长期用繁体回复我
     r"你(?:回|答|给我|跟我|教我|写)[^，。！？]{0,6}(?:的时候|时)[，,]?[^，。！？]{0,3}(?:写|说|用|先|别|短|详细|简单)|我的(?:要求|偏好|希望)是[^。！？]{0,6}(?:一直|每次|别|不要|用|讲)",
     r"(?:今后|以后)[^，。！？我]{0,10}(?:以内|之内)(?:讲|说|写|答)|(?:长期|始终)(?:使?用)[^，。！？]{1,8}(?:回复|回答|跟我)",
     rf"{_HERE}给我(?:写|发|列|做|讲|推荐)[^，。！？]{{0,6}}(?:一律|每次都)|{_HERE}每次(?:回答|回复|讲完|说完)[^，。！？我]{{0,6}}(?:给我|请|都要|附|加)",
     r"(?:凡是|但凡)[^，。！？我]{1,8}[你您]都|以后(?:只要|无论|不管)?我[问让发说][^，。！？]{0,6}(?:都|就)(?:按|用|先|给|照)",
     # 叫我小满, 你叫我阿杰就行
-    r"(?:^|[，。！？；\s]|请|你|您|可以|直接|以后|平时|一直(?<=请一直)|一直(?<=你一直))(?:叫我|喊我|称呼我)(?![起去来吃做写怎干帮学每叫戴给看别不]|如何|什么)",
-    r"(?:别|不要)再?(?:叫|喊|称呼)我",
+    r"(?:^|[，。！？；\s]|请|你|您|可以|直接|以后|平时|一直(?<=请一直)|一直(?<=你一直))(?:叫我|喊我|称呼我)(?![起去来吃做写怎干帮学每叫戴给看别不]|如何|什么|[^，。！？；\s]{1,4}我(?:很|好|就|会|都|真|特))",
+    r"(?:别|不要)再?(?:叫|喊|称呼)我(?![起去来吃做写怎干帮学戴给看])",
     # 日期一律写成…
     rf"{_HERE}[^，。！？们司校家他她]{{0,14}}?(?:一律|统一|默认|始终|永远)(?:请|都)?(?:{_NOT_ZH}|{_ACTS}|[写按给放标以])",
 )

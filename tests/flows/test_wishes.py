@@ -108,6 +108,41 @@ async def test_a_wish_ends_when_it_is_allowed_again_or_another_name_is_given(
     assert "again" not in said or said in wishes
 
 
+@pytest.mark.parametrize(
+    ("wish", "said", "ends"),
+    [
+        ("never use emojis", "ok emojis are fine again lol", True),
+        ("stop calling me sir", "actually you can call me sir, it's funny", True),
+        ("Always answer in German.", "ok back to english now", True),
+        ("Please always be blunt.", "You don't have to be blunt any more.", True),
+        ("Always address me as Dr. Lund.", "nah, call me Eva", True),
+        ("别再发表情了", "可以发表情了", True),
+        ("以后用英文回答", "不用英文了，用中文吧", True),
+        ("以后叫我李总", "还是叫我小李吧，李总听着别扭", True),
+        ("以后叫我李总", "别叫我李总了", True),
+        ("never use emojis", "My colleague said emojis are fine again.", False),
+        ("never use emojis", "Are emojis fine again?", False),
+        ("never use emojis", "you can use emojis, but only in chats", False),
+        ("never mention food", "food is fine again", False),
+        ("Always answer in German.", "stop answering in German at work", False),
+        ("以后不要用表情", "我现在可以用表情了", False),
+        ("每周五提醒我交工作日志", "别提工作了", False),
+    ],
+)
+async def test_a_wish_ends_when_what_it_forbids_is_fine_or_it_is_no_longer_wanted(
+    reme: Engine, wish: str, said: str, ends: bool
+) -> None:
+    await summarise(reme, turn(wish, "2024-05-08"))
+    await summarise(reme, turn(said, "2024-05-09"))
+    wishes = [memory.content for memory in (await reme.get_profile("w")).instructions]
+    assert (wish in wishes) is not ends
+
+
+async def test_what_only_ends_a_wish_is_no_memory_where_there_is_none(reme: Engine) -> None:
+    await summarise(reme, turn("ok emojis are fine again lol"), turn("back to English please"))
+    assert not await everything(reme)
+
+
 @pytest.mark.parametrize("said", ["Could you always answer in French?", "以后别用markdown ok？"])
 async def test_a_wish_in_the_form_of_a_question_stands(reme: Engine, said: str) -> None:
     await summarise(reme, turn(said), turn("Should I always answer in French?"))
