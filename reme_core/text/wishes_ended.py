@@ -115,7 +115,9 @@ _STOP: Final = regex(rf"{_LEAD}(?:stop|quit)\b", re.IGNORECASE)
 _SENTENCES: Final = regex(r"[.!?。！？]+\s*")
 _TALK_OF: Final = regex(r"\b(?:mention|talk|ask|bring|tell|remind|worry)", re.IGNORECASE)
 _HAN: Final = regex(r"[\u4e00-\u9fff]")
-_CALLED: Final = r"(?:(?:call|address) me(?: as)? [\w'-]+(?:\.? [A-Z][\w'-]*)?|[你您]?(?:就)?叫我[^，。！？,的]{1,8}?)"
+# "Actually, call me later" and 还是叫我去吧 give no name.
+_NO_NAME: Final = r"(?!(?:back|later|when|if|maybe|at|on|in|for|about|from|until|before|after|once|again|soon|asap|any ?time|now|today|tonight|tomorrow|this|next|every|\w+day|an?)\b)"
+_CALLED: Final = rf"(?:(?:call|address) me(?: as)? {_NO_NAME}[\w'-]+(?:\.? [A-Z][\w'-]*)?|[你您]?(?:就)?叫我(?![起去来吃做写怎干帮学每叫戴给看别不])[^，。！？,的]{{1,8}}?)"
 _CALLS: Final = rf"(?:(?:please|pls|always|from now on|以后|从现在起|从现在开始|请|就)[,，\s]*)*{_CALLED}(?:,? (?:please|from now on)|就行|就好|吧)*[.!。！]*"
 _NAME: Final = regex(_CALLS, re.IGNORECASE)
 _OTHER_NAME: Final = regex(

@@ -126,6 +126,8 @@ async def test_a_wish_ends_when_it_is_allowed_again_or_another_name_is_given(
         ("never mention food", "food is fine again", False),
         ("Always answer in German.", "stop answering in German at work", False),
         ("以后不要用表情", "我现在可以用表情了", False),
+        ("Call me Bobby from now on.", "no wait, call me later", False),
+        ("以后叫我李总", "还是叫我去吧", False),
         ("每周五提醒我交工作日志", "别提工作了", False),
     ],
 )
