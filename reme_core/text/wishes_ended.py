@@ -60,7 +60,9 @@ def may_end(sentence: str) -> bool:
     >>> may_end("ok emojis are fine again lol"), may_end("back to English please"), may_end("I am back to work again")
     (True, True, False)
     """
-    plain = simplify(sentence).strip()
+    plain = simplify(sentence[: _LONGEST + 1]).strip()
+    if len(plain) > _LONGEST:
+        return False
     # "Stop X" is a wish of its own, or none.
     ending = any(pattern.fullmatch(plain) for pattern in (_LIFTS, _TO_LANGUAGE, _OTHER_NAME))
     return ending and not _STOP.match(plain)
@@ -111,6 +113,7 @@ _LIFTS: Final = regex(
     rf"|{_LEAD_ZH}(?:不用|不必|不需要|别|不要)(?:再|继续)?(?P<stopped_zh>[^，。！？,]{{2,14}}?)了[。！~\s]*",
     re.IGNORECASE,
 )
+_LONGEST: Final = 200  # characters, more than such a sentence has
 _STOP: Final = regex(rf"{_LEAD}(?:stop|quit)\b", re.IGNORECASE)
 _SENTENCES: Final = regex(r"[.!?。！？]+\s*")
 _TALK_OF: Final = regex(r"\b(?:mention|talk|ask|bring|tell|remind|worry)", re.IGNORECASE)
