@@ -110,7 +110,7 @@ _LIFTS: Final = regex(
     rf"|{_LEAD}(?:(?:you|u) (?:don't|dont|do not) (?:have|need) to|(?:there's )?no need to|(?:(?:you|u) can )?(?:stop|quit)) (?P<stopped>[^.!?;,]+?){_TAIL}"
     rf"|{_LEAD_ZH}可以(?:继续|重新|再|又|接着)?(?:使?用|发|加|提|推荐|写|说|叫我)(?P<allowed_zh>[^，。！？,]{{1,12}}?)了[。！~\s]*"
     rf"|{_LEAD_ZH}(?P<fine_zh>[^，。！？,我你他她]{{1,8}}?)(?:现在|又)?可以(?:用|发|加|提|写|说)了[。！~\s]*"
-    rf"|{_LEAD_ZH}(?:不用|不必|不需要|别|不要)(?:再|继续)?(?P<stopped_zh>[^，。！？,]{{2,14}}?)了[。！~\s]*",
+    rf"|{_LEAD_ZH}(?:不用|不必|不需要|别|不要)(?:再|继续)?(?P<stopped_zh>[^，。！？,]{{2,14}}?)(?<!就[好行])了[。！~\s]*",
     re.IGNORECASE,
 )
 _LONGEST: Final = 200  # characters, more than such a sentence has
