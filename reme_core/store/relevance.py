@@ -41,6 +41,10 @@ _SAID_THEN = 0.95
 _MEETS = 1.0  # half of `TIME_WEIGHTS["said"]`: less has what was said before or after that time
 _MOST_IMPACT = 2.2  # K1 + 1: the BM25 weight of a term stays below it, without its idf
 
+# What a turn shows from: with it few queries about nothing bring something. With a model that relevance was not fitted
+# for, .4 would cost .068 of the people's recall@10 (docs/retrieval.md), and .2 costs .019.
+_FITTED_THRESHOLD, _OTHER_THRESHOLD = 0.4, 0.2
+
 _PATTERNS: Final = {
     "first": re.compile(r"\b(?:i|i'?m|i'?ve|i'?d|i'?ll|me|my|mine|myself|we|we'?re|us|our|ours)\b|[我咱俺]", re.I),
     "second": re.compile(r"\b(?:you|your|yours|u|ur)\b|[你您]", re.I),
@@ -254,13 +258,21 @@ def _chance(logit: float) -> float:
     return 1 / (1 + math.exp(-max(-30.0, min(logit, 30.0))))
 
 
-@cache
+def turn_threshold(model: str) -> float:
+    """The chance below which a turn shows nothing, where its vectors are this model's and nothing else was chosen."""
+    return _FITTED_THRESHOLD if model in _fitted() else _OTHER_THRESHOLD
+
+
 def _weights(model: str) -> Any:
+    return _fitted().get(model) or _fitted()["other"]
+
+
+@cache
+def _fitted() -> Any:
     known = json.loads(files("reme_core.store").joinpath("relevance.json").read_text(encoding="utf-8"))["models"]
-    weights = known.get(model) or known["other"]
-    for of_query in weights["query"].values():
+    for of_query in [of_query for weights in known.values() for of_query in weights["query"].values()]:
         of_query["vector"] = np.array(of_query["vector"], np.float32) if "vector" in of_query else None
-    return weights
+    return known
 
 
 @lru_cache(maxsize=64)  # a turn asks for memories and for messages with the same words

@@ -48,9 +48,10 @@ class TurnOptions(TypedDict, total=False):
     empty, a note has standing memories only. With `tool`, the framework's tool calls are recorded too."""
     top_k: int
     """How many memories a note has at most; it has at most as many messages besides."""
-    min_relevance: float
+    min_relevance: float | None
     """A chance from 0 to 1. If it is less likely than this that anything fits the question, a note has standing
-    memories only; so a mere "hi" recalls nothing."""
+    memories only; so a mere "hi" recalls nothing. With None it is .4, or .2 for an embedding model other than the
+    offline one, with which relevance is less certain."""
     user_id: str
     """The person within the workspace. What is recorded belongs to this person, and nothing else is recalled."""
     agent_id: str
@@ -83,7 +84,7 @@ class TurnOptions(TypedDict, total=False):
 DEFAULTS: Final[TurnOptions] = {
     "kinds": ("personal", "conversation"),
     "top_k": 5,
-    "min_relevance": 0.4,
+    "min_relevance": None,
     "user_id": "",
     "agent_id": "",
     "run_id": "",
@@ -157,7 +158,8 @@ def complete_options(options: TurnOptions) -> TurnOptions:
             check_count(name, values[name])
     if not _is_number(patience := values["patience"]) or not patience > 0:
         raise InputError(f"patience is a positive number of seconds, not {patience!r}")
-    check_chance("min_relevance", values["min_relevance"])
+    if values["min_relevance"] is not None:
+        check_chance("min_relevance", values["min_relevance"])
     for name in SCOPES:
         if isinstance(values[name], str) and values[name].isspace():
             raise InputError(f"{name} is blank; leave it out if what is recorded belongs to nobody in particular")

@@ -21,7 +21,7 @@ from reme_core.prompts.transcript import person_of
 from reme_core.spool.waiting import sanitise
 from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.profile import STANDING_KINDS, standing_memories
-from reme_core.store.relevance import Question
+from reme_core.store.relevance import Question, turn_threshold
 from reme_core.text.redact import redact
 from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Hit, Kind, Memory, Message, Scope, kinds_of, names_in
@@ -45,7 +45,7 @@ class TurnRecall:
         *,
         top_k: int,
         token_budget: int,
-        min_relevance: float,
+        min_relevance: float | None,
     ) -> None:
         self._kinds = kinds
         self._top_k = top_k
@@ -80,7 +80,10 @@ class TurnRecall:
         now = question.sent_at if question else None
         questions = await self._questions(engine, workspace, query, session, parts, now)
         since = _asked_since(questions)
-        answer = partial(engine.recall_steps.answer, min_relevance=self._min_relevance, flow="turn", session_id=session)
+        least = self._min_relevance
+        if least is None:
+            least = turn_threshold(questions[0].model) if questions else 0.0
+        answer = partial(engine.recall_steps.answer, min_relevance=least, flow="turn", session_id=session)
         # If several people share a workspace, wishes and profile of the others do not apply to whoever asks.
         asker = person_of(question.author) if question else ""
         lasting = replace(self._memories, of_person=asker or None)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from reme_core import AsyncReMe
-from reme_core.settings import Settings
+from reme_core.settings import EmbeddingSettings, Settings
 from reme_core.turn import TurnMemory
 from reme_core.types import Message
 from tests.integrations.inside import ASKED, fetch
+from tests.loopback import Loopback
 
 
 async def logged(reme: AsyncReMe, statement: str) -> list[Any]:
@@ -81,6 +83,19 @@ async def test_what_was_not_likely_enough_is_in_the_log_all_the_same(reme: Async
         await turn.record([Message(content="My dog Rex lives in Lisbon.")])
         assert not await turn.begin("thanks!", session_id="now")
     assert await outcomes(reme, "content is not null") == {"My dog Rex lives in Lisbon.": "relevance"}
+
+
+@pytest.mark.parametrize(("model", "chosen", "least"), [("", None, 0.4), ("words", None, 0.2), ("words", 0.3, 0.3)])
+async def test_a_turn_shows_from_a_chance_that_suits_the_model(
+    settings: Settings, loopback: Loopback, model: str, chosen: float | None, least: float
+) -> None:
+    if model:
+        served = EmbeddingSettings(model_name=model, base_url=loopback.url, api_key=SecretStr("key"))
+        settings = settings.model_copy(update={"embedding_model": {"default": served}})
+    async with AsyncReMe(settings) as reme, TurnMemory(reme, "alice", min_relevance=chosen) as turn:
+        await reme.memories.add("alice", "My dog Rex lives in Lisbon.")
+        assert (await turn.begin(ASKED)).hits
+        assert await logged(reme, "select distinct min_relevance from reme.retrieval where flow = 'turn'") == [(least,)]
 
 
 async def test_a_note_over_http_is_logged_too(reme: AsyncReMe) -> None:
