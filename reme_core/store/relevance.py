@@ -2,9 +2,9 @@
 
 Recall ranks what is stored, also for a query about nothing stored ("thanks!", "is 7919 prime?"). So a logistic
 regression judges the query: how far its nearest candidate stands out, how many of its words are known, and, among
-what people said, the query itself (`query_traits`, and its vector). A second regression judges each hit, and the
-result of the first counts in it. `python -m benchmarks.fit_relevance` fits and measures the coefficients
-(relevance.json).
+what people said, the query itself (`query_traits`, and its vector). Where it is but a few words, another one judges
+its vector and the result of the first: keywords are told from "go on". Each hit is judged by a last one, in which the
+result counts. The coefficients (relevance.json) are fitted and measured by `python -m benchmarks.fit_relevance`.
 
 They are fitted for each embedding model, since cosines of two models cannot be compared. For a model without
 coefficients of its own, similarities count in deviations from the candidates' mean, and the query's vector does not
@@ -18,7 +18,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +39,7 @@ _LEAST_DEVIATION = 1e-3  # keeps the quotient finite where all candidates are as
 # A query that asks what was said at a time is answered by anything said then (TMD: NDCG@10 .96).
 _SAID_THEN = 0.95
 _MEETS = 1.0  # half of `TIME_WEIGHTS["said"]`: less has what was said before or after that time
+_SHORT = 3  # words
 _MOST_IMPACT = 2.2  # K1 + 1: the BM25 weight of a term stays below it, without its idf
 
 # What a turn shows from: with it few queries about nothing bring something. With a model that relevance was not fitted
@@ -62,6 +63,9 @@ _OTHERS: Final = re.compile(
     r"|meu|minha|nós|ik|mij|mijn|wij|jag|mig|min|mitt|я|меня|мне|мой|моя|моё|мои|мы|нас|私|僕|俺|わたし|ぼく|나|내|저|제)\b",
     re.I,
 )
+
+
+_WORDS: Final = re.compile(r"[一-鿿]|[^\W_一-鿿]+(?:'[a-z]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,11 +177,14 @@ def judge(question: Question, found: Found) -> tuple[float, list[float]]:
     """
     if not found.matches:
         return 0.0, []
-    weights = _weights(question.model)
+    weights = _FITTED.get(question.model) or _FITTED["other"]
     of_query = weights["query"][found.family]
     logit = _logit(of_query["signs"], query_signs(question.text, found))
-    if of_query["vector"] is not None and question.vector is not None:
+    if question.vector is not None and "vector" in of_query:
         logit += float(question.vector @ of_query["vector"])
+        if is_short(question.text):
+            of_short = of_query["short"]
+            logit = _logit(of_short["signs"], {"query": logit}) + float(question.vector @ of_short["vector"])
     whole = _chance(logit)
     of_hits: list[float] = []
     for match, signs in zip(found.matches, hit_signs(found, logit), strict=True):
@@ -258,21 +265,31 @@ def _chance(logit: float) -> float:
     return 1 / (1 + math.exp(-max(-30.0, min(logit, 30.0))))
 
 
+def is_short(query: str) -> bool:
+    """Whether a query has three words at most, as keywords and "go on" have; two Chinese characters count as a word.
+
+    >>> is_short("go on"), is_short("driving test date"), is_short("再来一个"), is_short("Where do I live?")
+    (True, True, True, False)
+    """
+    words: list[str] = _WORDS.findall(query)
+    return len(words) - sum("一" <= word <= "鿿" for word in words) / 2 <= _SHORT
+
+
 def turn_threshold(model: str) -> float:
     """The chance below which a turn shows nothing, where its vectors are this model's and nothing else was chosen."""
-    return _FITTED_THRESHOLD if model in _fitted() else _OTHER_THRESHOLD
+    return _FITTED_THRESHOLD if model in _FITTED else _OTHER_THRESHOLD
 
 
-def _weights(model: str) -> Any:
-    return _fitted().get(model) or _fitted()["other"]
-
-
-@cache
-def _fitted() -> Any:
+def _read_coefficients() -> Any:
     known = json.loads(files("reme_core.store").joinpath("relevance.json").read_text(encoding="utf-8"))["models"]
     for of_query in [of_query for weights in known.values() for of_query in weights["query"].values()]:
-        of_query["vector"] = np.array(of_query["vector"], np.float32) if "vector" in of_query else None
+        for weights in (of_query, of_query.get("short", {})):
+            if "vector" in weights:
+                weights["vector"] = np.array(weights["vector"], np.float32)
     return known
+
+
+_FITTED: Final = _read_coefficients()  # here and not at the first recall, since a loop that reads a file stands still
 
 
 @lru_cache(maxsize=64)  # a turn asks for memories and for messages with the same words

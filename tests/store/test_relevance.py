@@ -51,6 +51,21 @@ async def test_queries_about_nothing_get_nothing_and_questions_all(reme: Engine,
         assert (len(found), query) == (len(SAID), query), found.relevance
 
 
+async def test_a_short_reply_is_told_from_a_keyword_where_both_were_said_before(reme: Engine) -> None:
+    said = [
+        "we go on holiday next week",
+        "the dentist is on Mill Road",
+        "Rex hates baths",
+        "好的 那就周三见",
+        "我的牙医在和平路",
+    ]
+    await reme.record("w", [Message(content=text, session_id="t") for text in said], wait=True)
+    for reply in ("go on", "好的"):
+        assert (await reme.recall("w", reply, kind="conversation")).relevance < 0.4, reply
+    for keyword in ("dentist", "Rex", "college", "牙医", "合唱团"):
+        assert (await reme.recall("w", keyword, kind="conversation")).relevance > 0.75, keyword
+
+
 async def test_unless_asked_for_nothing_is_held_back_and_the_chances_are_told(reme: Engine) -> None:
     for query in (*NOTHING, *ASKED):
         found = await reme.recall("w", query, kind="personal")
