@@ -44,12 +44,11 @@ from reme_core.settings.sections import (
 from reme_core.settings.sources import (
     Environment,
     explain,
-    merge,
-    nest,
     parse_assignment,
     read_dotenv,
     read_yaml,
 )
+from reme_core.settings.trees import merge, nest
 
 __all__ = [
     "LOCAL_EMBEDDERS",

@@ -12,6 +12,8 @@ from typing import Any
 
 import yaml
 
+from reme_core.settings.trees import merge, nest
+
 log = logging.getLogger(__name__)
 
 
@@ -71,7 +73,9 @@ def rename_settings(source: Mapping[str, Any]) -> dict[str, Any]:
         for path in list(_matches(tree, pattern)):  # a list, since the loop changes the tree
             value = _take(tree, path)
             if successor.name:
-                _put(tree, successor.name.split("."), value)
+                renamed = nest(successor.name.split("."), value)
+                merge(renamed, tree)  # what is set under the new name wins
+                tree = renamed
             else:
                 log.warning("%s has no effect: %s", ".".join(path), successor.instead)
     return tree
@@ -85,18 +89,6 @@ def _take(tree: dict[str, Any], path: Sequence[str]) -> Any:
     if above and not section:
         _take(tree, above)
     return value
-
-
-def _put(section: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Put a value at a path, where what is set already wins."""
-    name, *rest = path
-    new = section.get(name, {})
-    if rest and isinstance(new, dict):
-        section[name] = new
-        _put(new, rest, value)
-    elif not rest:
-        both = isinstance(value, dict) and isinstance(new, dict)
-        section[name] = {**value, **new} if both else new or value
 
 
 def _copy(tree: Any) -> Any:

@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from reme_core.errors import ConfigurationError
 from reme_core.settings.reme01 import rename_settings
+from reme_core.settings.trees import merge, nest
 
 log = logging.getLogger(__name__)
 
@@ -117,23 +118,6 @@ def _parse_value(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):  # the latter where it is nested a thousand deep
         return float(text) if _NUMBER.fullmatch(lowered) else text
-
-
-def nest(path: list[str], value: Any) -> dict[str, Any]:
-    """A value in mappings within mappings, by its path."""
-    name, *rest = path
-    return {name: nest(rest, value) if rest else value}
-
-
-def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
-    """Put the values of `over` into `base`, mapping by mapping."""
-    for key, value in over.items():
-        if isinstance(value, Mapping):
-            if not isinstance(base.get(key), dict):
-                base[key] = {}
-            merge(base[key], value)
-        else:
-            base[key] = value
 
 
 def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
