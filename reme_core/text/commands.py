@@ -24,6 +24,7 @@ from reme_core.text.wishes_ended import may_end
 from reme_core.types import TimeRange
 
 Action = Literal["remember", "instruct", "allow", "forget", "erase"]
+_WISHED: Final = ("remember", "instruct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +70,23 @@ def wishes_in(text: str) -> list[str]:
     >>> wishes_in("My boss says: always use PDF. Nice day! From now on, answer in French.")
     ['From now on, answer in French.']
     """
-    return [part for part in _own_parts(text) if _is_wish(part) or may_end(part)]
+    return [part for part in _own_parts(text) if _action_of(part) in (*_WISHED, "allow")]
 
 
 def _own_parts(text: str) -> Iterator[str]:
     return chain.from_iterable(parts_by_wish(sentence) for sentence in own_sentences(text))
 
 
-def _is_wish(part: str) -> bool:
+def _action_of(part: str) -> Action | None:
     command = command_of(part)
-    return command is not None and command.action in ("instruct", "remember")
+    return command.action if command else None
 
 
 def _bounded_wishes(text: str) -> list[str]:
     """The wishes of a text, each with the sentence behind it that bounds it: "Just until Friday."."""
     wishes: list[str] = []
     for part in _own_parts(text):
-        if _is_wish(part):
+        if _action_of(part) in _WISHED:
             wishes.append(part)
         elif wishes and only_bounds(part):
             wishes[-1] = f"{wishes[-1].rstrip('.!。！ ')}, {part}"
