@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
 from reme_core import Memory, Message, Settings, TimeRange
 from reme_core.engine import Engine
-from reme_core.store import recall_sql
+from reme_core.store import messages, recall_sql
+from reme_core.store.filters import Filters
 from reme_core.store.index import postings
+from reme_core.store.relevance import Question
 from reme_core.types import Source
-from tests.store.recalled import day, found
+from tests.store.recalled import day, explained, found
 from tests.store.recount import recounted, statistics
 
 
@@ -214,3 +218,28 @@ async def test_what_nobody_said_is_kept_and_not_recalled(reme: Engine) -> None:
     )
     assert await found(reme, "walrus", kind="conversation") == ["Hello walrus"]
     assert (await reme.database.fetch("w", "select count(*) from reme.message"))[0][0] == 4
+
+
+@pytest.mark.parametrize("kinds", [["conversation"], []], ids=["messages", "memories"])
+async def test_before_the_first_analyze_no_recall_reads_the_workspace_for_each_row(
+    reme: Engine, kinds: list[str]
+) -> None:
+    await reme.record("w", turns(*(("Ann", f"Rose number {n} is red") for n in range(200))), wait=True)
+    await reme.memories.add("w", [f"Rose number {n} is red" for n in range(200)])
+    model = reme._workspace_models.default.name
+    question = Question("w", "red rose", np.eye(1, 384)[0], model, 10, Filters(kinds=kinds))
+    plan = await explained(reme, question, recall_sql.Plan())
+    looked_up = re.findall(r"Index Scan using (\S+) on (?:message|memory) .*loops=(\d+)", plan)
+    assert {name for name, times in looked_up if int(times) >= 10} <= {"message_document", "memory_document"}, plan
+    assert any(int(times) >= 10 for _, times in looked_up)
+
+
+async def test_before_the_first_analyze_an_edit_reads_its_neighbours_alone(reme: Engine) -> None:
+    await reme.record("w", turns(*(("Ann", f"Rose number {n} is red") for n in range(200))), wait=True)
+    ids = [hit.memory.memory_id for hit in (await reme.recall("w", "rose", kind="conversation", limit=20)).hits]
+    explain = f"explain (analyze) {messages._SQL['session_window']}"
+    rows = await reme.database.fetch("w", explain, {"workspace": "w", "ids": ids, "window": 2})
+    plan = "\n".join(row[0] for row in rows)
+    read = [int(float(rows)) * int(times) for rows, times in re.findall(r"on message.*rows=([\d.]+) loops=(\d+)", plan)]
+    assert len(read) == 2 and sum(read) <= 20 + 20 * 5, plan
+    assert sum(map(int, re.findall(r"Rows Removed by Filter: (\d+)", plan))) <= 200, plan

@@ -95,21 +95,18 @@ update reme.message set embedded_at = now(), metadata = metadata - 'not_embedded
 where workspace_id = %(workspace)s and document_id = any(%(documents)s)
 
 -- name: session_window
--- The messages whose index entries depend on one of the given messages, with the neighbours that those depend on. Each
--- place is looked up by its key, also by a plan that was made when the table was small.
+-- The messages whose index entries depend on one of the given messages, with the neighbours that those depend on. What is
+-- asked for in the order of a key is looked up by that key, also by a plan that was made when the table was small.
 select distinct m.message_id, m.session_id, m.position, m.document_id, m.author, m.role, m.content, m.sent_at
-from unnest(%(ids)s::text[]) as given (message_id)
-cross join lateral (
-    select m.session_id, m.position from reme.message m
-    where m.workspace_id = %(workspace)s and m.message_id = given.message_id
-    limit 1
-) changed
-cross join generate_series(-%(window)s::integer, %(window)s::integer) as step
+from reme.message changed
 cross join lateral (
     select m.* from reme.message m
-    where m.workspace_id = %(workspace)s and m.session_id = changed.session_id and m.position = changed.position + step
-    limit 1
+    where m.workspace_id = %(workspace)s and m.session_id = changed.session_id
+      and m.position between changed.position - %(window)s and changed.position + %(window)s
+    order by m.position
+    limit 2 * %(window)s::integer + 1
 ) m
+where changed.workspace_id = %(workspace)s and changed.message_id = any(%(ids)s)
 order by m.session_id, m.position
 
 -- name: unsummarised

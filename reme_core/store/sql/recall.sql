@@ -99,11 +99,12 @@ join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.do
 
 -- name: its_row_by_key
 -- Of what the index gives, one by one: else the planner would compare each with all rows that pass the filters.
-cross join lateral (
-             select from reme.${corpus} m
-             where m.workspace_id = %(workspace)s and m.document_id = e.document_id and ${on_row}
+join lateral (
+             select m.* from reme.${corpus} m
+             where m.workspace_id = %(workspace)s and m.document_id >= e.document_id
+             order by m.document_id
              limit 1
-         ) m
+         ) m on m.document_id = e.document_id and ${on_row}
 
 -- name: asked_time
 asked_time as materialized (
@@ -280,8 +281,9 @@ scored as materialized (
         (select * from matched where (document_id in (select document_id from completed)) is not true
          order by score desc, document_id offset ${first})
 
--- Rows are looked up by `limit 1` in lateral joins: it makes the planner use their key also where it takes the table
--- for empty. Before the first ANALYZE it would rather read the whole workspace, and keep to that plan.
+-- A row is looked up as the first one from its key on: only the index of that key has them in order. Asked for `=`, the
+-- planner may take any index that begins with the workspace, and read all of the workspace for each row, where it takes the
+-- table for empty, or workspaces for small. Before the first ANALYZE it does, and keeps to that plan.
 -- A message that still waits for its vector is found by its words alone, hence the left joins.
 
 -- name: lexical_leg
@@ -298,11 +300,12 @@ lexical_leg as materialized (
     ) e on true
 
 -- name: own_row
-    cross join lateral (
-        select from reme.${corpus} m
-        where m.workspace_id = %(workspace)s and m.document_id = matched.document_id and ${on_row}
+    join lateral (
+        select m.* from reme.${corpus} m
+        where m.workspace_id = %(workspace)s and m.document_id >= matched.document_id
+        order by m.document_id
         limit 1
-    ) m
+    ) m on m.document_id = matched.document_id and ${on_row}
 
 -- name: deepest
     where ${on_match}
@@ -371,11 +374,12 @@ ranked as materialized (
                           else m.valid_during && tstzrange(a.begun, a.ended) end
            ) then %(time_factor)s else 1 end as time
     from scaled s
-    cross join lateral (
+    join lateral (
         select m.* from reme.memory m
-        where m.workspace_id = %(workspace)s and m.document_id = s.document_id
+        where m.workspace_id = %(workspace)s and m.document_id >= s.document_id
+        order by m.document_id
         limit 1
-    ) m
+    ) m on m.document_id = s.document_id
 ),
 
 -- name: best
@@ -395,18 +399,20 @@ from best cross join background cross join known
 left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 
 -- name: present
-cross join lateral (
+join lateral (
     select m.* from reme.${corpus} m
-    where m.workspace_id = %(workspace)s and m.document_id = best.document_id
+    where m.workspace_id = %(workspace)s and m.document_id >= best.document_id
+    order by m.document_id
     limit 1
-) m
+) m on m.document_id = best.document_id
 
 -- name: past
-cross join lateral (
-    select m.memory_id from reme.memory m
-    where m.workspace_id = %(workspace)s and m.document_id = best.document_id
+join lateral (
+    select m.document_id, m.memory_id from reme.memory m
+    where m.workspace_id = %(workspace)s and m.document_id >= best.document_id
+    order by m.document_id
     limit 1
-) present
+) present on present.document_id = best.document_id
 join lateral (
     select (jsonb_populate_record(null::reme.memory, h.after)).*
     from reme.memory_history h
@@ -434,11 +440,12 @@ said as materialized (
                 then -%(bare_question_malus)s else -%(question_malus)s end
            + case when m.content ~ '\w [[:upper:]][[:lower:]]' then %(naming_bonus)s else 0 end as prior
     from scaled s
-    cross join lateral (
+    join lateral (
         select m.* from reme.message m
-        where m.workspace_id = %(workspace)s and m.document_id = s.document_id
+        where m.workspace_id = %(workspace)s and m.document_id >= s.document_id
+        order by m.document_id
         limit 1
-    ) m
+    ) m on m.document_id = s.document_id
 ),
 
 -- name: time_bonus
