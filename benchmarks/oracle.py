@@ -116,6 +116,8 @@ class _Reader:
             number = numbers.get(message.message_id)
             if number is None:
                 continue
+            if message.message_id in self._person.wishes:
+                done.append(_wish(number, message.content))
             for fact in self._person.facts.values():
                 if fact.known_from == message.message_id:
                     done.append(self._told(fact, numbers, memories, closed))
@@ -147,6 +149,10 @@ class _Reader:
             "since": fact.valid_from,
             "until": fact.valid_until,
         }
+
+
+def _wish(number: int, said: str) -> dict[str, Any]:
+    return {"op": "add", "evidence": [number], "memory": 0, "thing": "", "statement": said, "kind": "instruction"}
 
 
 def _operation(op: str, fact: Fact, evidence: list[int], memory: int) -> dict[str, Any]:

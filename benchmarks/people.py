@@ -91,6 +91,10 @@ class Person:
     """Messages of which nothing may be remembered; by id, how a wrong memory would be recognised."""
     checks: tuple[Check, ...]
     queries: tuple[Query, ...]
+    wishes: tuple[str, ...]
+    """Messages that tell the assistant how to behave from now on."""
+    nothing: tuple[str, ...]
+    """What may be said at any time, and no memory is of use for."""
 
     @classmethod
     def read(cls, path: Path) -> Person:
@@ -105,6 +109,8 @@ class Person:
             {n["message"]: tuple(map(tuple, n.get("false_says") or ())) for n in raw["never"]},
             tuple(Check(datetime.fromisoformat(c["at"]), c["fact"], c["state"]) for c in raw["checks"]),
             tuple(Query(datetime.fromisoformat(q["at"]), q["question"], tuple(q["facts"])) for q in raw["questions"]),
+            tuple(wish["message"] for wish in raw.get("wishes") or ()),
+            tuple(raw.get("nothing") or ()),
         )
 
     @property

@@ -32,9 +32,11 @@ from reme_core.models.local import LocalEmbedder
 from reme_core.settings import ChatSettings, OpSettings, WorkerSettings
 from reme_core.store.filters import Filters
 from reme_core.text.terms import terms
-from reme_core.types import Memory, Message, Status
+from reme_core.types import Kind, Memory, Message, Status
 
 TOP_K = 5
+SHOWN_FROM = 0.4
+"""The `min_relevance` of turns with the offline embedder."""
 
 
 @dataclass(slots=True)
@@ -126,13 +128,19 @@ class Run:
         elif wanted == "absent" and fact.how == "forgotten":
             self._tally.add("forgotten when asked to", got == "absent", f"{fact.statement}: {got}")
 
+    async def _note(self, query: str, at: datetime, min_relevance: float = 0.0) -> list[list[str]]:
+        """The ids of what a note has for a query: what is recalled, and what stands in every note."""
+        response = await self._reme.execute(
+            "retrieve_personal_memory", workspace_id=self._person.name, query=query, top_k=TOP_K, now=at.isoformat(),
+            min_relevance=min_relevance,
+        )  # fmt: skip
+        return [[m["memory_id"] for m in response.metadata[part]] for part in ("memory_list", "profile")]
+
     async def _ask(self, query: Query) -> None:
         facts = [self._person.facts[fact] for fact in query.facts]
-        request = {"workspace_id": self._person.name, "query": query.text, "top_k": TOP_K, "now": query.at.isoformat()}
         known = {m.memory_id: m for m in await self._memories()}
-        response = await self._reme.execute("retrieve_personal_memory", **request)
-        ids = [hit["memory_id"] for hit in response.metadata["memory_list"]]
-        ids += [standing["memory_id"] for standing in response.metadata["profile"]]
+        recalled, standing = await self._note(query.text, query.at)
+        ids = recalled + standing
         memories = [known[i] for i in ids if i in known]
         told = {i for i in ids if i not in known}
         by_memories = [bool(self._holding(fact, memories)) for fact in facts]
@@ -145,6 +153,8 @@ class Run:
             ("baseline: nothing", set[str]()),
         ):
             self._tally.add(name, all(found & set(fact.evidence) for fact in facts))
+        recalled, _ = await self._note(query.text, query.at, SHOWN_FROM)
+        self._tally.add("question that brings something in a turn", bool(recalled))
 
     async def _closing(self) -> None:
         memories = await self._memories()
@@ -157,6 +167,13 @@ class Run:
                 self._tally.add("change ended", ended, fact.statement)
         self._count_false(memories)
         quoted = {source.id for memory in memories for source in memory.sources}
+        heeded = {s.id for m in memories if m.kind == Kind.INSTRUCTION for s in m.sources}
+        for wish in self._person.wishes:
+            self._tally.add("wish heeded", wish in heeded)
+            self._tally.add("wish heeded, or kept as a quote", wish in quoted)
+        for said in self._person.nothing:
+            recalled, _ = await self._note(said, self._person.messages[-1].sent_at, SHOWN_FROM)
+            self._tally.add("query about nothing that brings something in a turn", bool(recalled))
         for message in self._person.messages:
             if message.role == "user":
                 self._tally.add("messages kept", message.message_id in quoted)
@@ -249,7 +266,7 @@ def table(tallies: Sequence[Tally]) -> dict[str, Any]:
             share, low, high = found
             right = sum(tally.counts.get(measure, [0, 0])[0] for tally in tallies)
             cases = sum(tally.counts.get(measure, [0, 0])[1] for tally in tallies)
-            print(f"  {measure:38} {share:6.1%}  ({low:.1%} to {high:.1%})  {right} of {cases}")
+            print(f"  {measure:52} {share:6.1%}  ({low:.1%} to {high:.1%})  {right} of {cases}")
             figures[measure] = {"share": round(share, 3), "low": round(low, 3), "high": round(high, 3), "of": cases}
     for name in ("calls", "tokens"):
         spent = [n for tally in tallies for n in getattr(tally, name)]

@@ -14,7 +14,7 @@ from typing import Final
 
 from reme_core.text.commands import wishes_in
 from reme_core.text.named import figures_in, letters_of, numbers_in, occurs, proper_names
-from reme_core.text.terms import language_of, terms
+from reme_core.text.terms import is_latin, terms
 from reme_core.text.timex import dates_near
 from reme_core.types import Message
 
@@ -41,8 +41,8 @@ def inventions(text: str, evidence: Sequence[Message], known: Sequence[str], tim
     said = "\n".join(m.content for m in evidence)
     grounds = "\n".join([said, *known])
     folded = letters_of(grounds)
-    # What was said in Chinese may be named in Latin letters, which share none with it.
-    missing = [] if language_of(said) == "zh" else [name for name in proper_names(text) if not occurs(name, folded)]
+    # What was said in another script may be named in Latin letters, which share none with it.
+    missing = [name for name in proper_names(text) if not occurs(name, folded)] if is_latin(said) else []
     numbers = numbers_in(grounds) | {"0"}  # of "20:00", or of "none"
     for message in evidence:
         numbers |= dates_near(message, timezone)

@@ -35,9 +35,10 @@ from reme_core.prompts.transcript import condense, language, questions_of, speec
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.text.commands import Command, wishes_in
-from reme_core.text.fiction import own_words, unreal
+from reme_core.text.fiction import own_words, sentences, unreal
 from reme_core.text.likeness import is_told, part_told
-from reme_core.text.voice import own_sentences, told_of_oneself
+from reme_core.text.terms import language_of, may_be_in
+from reme_core.text.voice import LANGUAGES, own_sentences, told_of_oneself
 from reme_core.types import Kind, Memory, Message, scope_of
 
 _ATTEMPTS: Final = 4
@@ -287,8 +288,10 @@ class _Reader:
         if operation.op not in ("add", "change") or operation.kind not in _HEEDED:
             return item
         in_person = self._in_person(item)
+        # In other languages no rule tells whose wish it is: there the model's word counts.
+        unread = [s for m in in_person if self._is_in_unread_language(m) for s in sentences(m.content)]
         if operation.kind == "profile":
-            of_self = [s for m in in_person for s in told_of_oneself(m.content, self._question_before(m))]
+            of_self = [s for m in in_person for s in told_of_oneself(m.content, self._question_before(m))] + unread
             if grounding.is_said(operation.value.strip() or item.statement, of_self, self._all_words):
                 return item
         else:
@@ -297,7 +300,7 @@ class _Reader:
             corrects = operation.op == "change" and item.memory and item.memory.kind == Kind.INSTRUCTION
             corrected = [s for m in in_person for s in own_sentences(m.content)] if corrects else []
             answers = [f"{asked}\n{sentence}" for sentence, asked in told.items()]
-            if grounding.is_said(item.statement, [*answers, *corrected], self._all_words):
+            if grounding.is_said(item.statement, [*answers, *corrected, *unread], self._all_words):
                 return item
             if said := grounding.nearest_to(
                 item.statement, [*(s for s, asked in told.items() if not asked), *corrected]
@@ -312,6 +315,16 @@ class _Reader:
         """The messages of the evidence in which one person, whom it is about, speaks in earnest."""
         by = item.evidence[0].author
         return [m for m in item.evidence if m.author == by and m.message_id not in self._unreal]
+
+    def _is_in_unread_language(self, message: Message) -> bool:
+        """Whether a message is in its author's usual language, if no rule reads that, and cites nothing.
+
+        In another language it may be pasted.
+        """
+        people = [m for m in self._conversation if m.role == "user" and m.author == message.author]
+        usual = language_of("\n".join(m.content for m in people if m != message) or message.content)
+        is_own = usual not in LANGUAGES and may_be_in(message.content, usual)
+        return is_own and own_words(message.content) == message.content
 
     def _question_before(self, message: Message) -> str:
         asked = self.window.question_before(message)

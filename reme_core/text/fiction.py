@@ -107,7 +107,7 @@ _EMBEDDED: Final = (">", "|", "#", "//", "/*", "<!--")
 _ENDS: Final = regex(r"(?<=[。！？；])|(?<=[.!?;])(?=\s)(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)|\n")
 _AFTER_FIRST: Final = regex(r"^[^.!。！\n]*[.!。！\n]?")
 _QUOTED: Final = regex(
-    r"\"[^\"]+\"|“[^“”]+”|「[^「」]+」|『[^『』]+』|«[^«»]+»|(?<!\w)['‘](?:[^'‘’\n]|(?<=\w)['’](?=\w)){1,400}['’](?!\w)"
+    r"\"[^\"]+\"|„[^„“”]+[“”]|“[^“”]+”|「[^「」]+」|『[^『』]+』|«[^«»]+»|»[^«»]+«|(?<!\w)['‘](?:[^'‘’\n]|(?<=\w)['’](?=\w)){1,400}['’](?!\w)"
 )
 # Lines of mails and logs, speakers of a chat, and blocks between marks.
 _PASTED: Final = regex(
@@ -115,7 +115,7 @@ _PASTED: Final = regex(
     re.IGNORECASE | re.MULTILINE,
 )
 # A quotation that never ends takes the rest of the text.
-_UNCLOSED: Final = regex(r"(?:(?<!\w)\"|[“「『«]).*\Z", re.DOTALL)
+_UNCLOSED: Final = regex(r"(?:(?<!\w)\"|[„“「『«]).*\Z", re.DOTALL)
 _FIRST_PERSON: Final = regex(r"\bI\b|\bmy\b|我", re.IGNORECASE)
 _WORKS_OF: Final = (
     r"(?:novel|story|book|screenplay|script|game|dream|nightmare|poem|song|film|movie|play|campaign|fanfic\w*"

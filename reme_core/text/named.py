@@ -11,7 +11,7 @@ from typing import Final
 def proper_names(text: str) -> list[str]:
     """The proper names of a text: capitalised words that do not begin a sentence."""
     found = [match[0].removesuffix("'s") for match in _NAME.finditer(text.replace("’", "'"))]
-    return [name for name in found if name.casefold() not in _CALENDAR and len(name) > 1]
+    return [name for name in found if name.casefold().removesuffix("s") not in _CALENDAR and len(name) > 1]
 
 
 def occurs(name: str, letters: str) -> bool:

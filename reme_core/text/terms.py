@@ -11,7 +11,7 @@ import hashlib
 import re
 import threading
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import lru_cache
 from typing import Any, Final
 
@@ -145,16 +145,39 @@ def language_of(text: str) -> str:
     return "ja" if kana * 10 >= scripts[""] else "zh"
 
 
-def _detect_language(text: str, tokens: list[str]) -> str:
-    """The language whose stemmer gives a text's precise forms; see `language_of`."""
-    votes: dict[str, tuple[int, float]] = {}
+def is_latin(text: str) -> bool:
+    """Whether most of a text is in Latin letters."""
+    return language_of(text) in _LANGUAGES_OF_ALPHABET["en"]
+
+
+def may_be_in(text: str, language: str) -> bool:
+    """Whether a text may be in a language that it is too short to show: no more function words of English stand in it.
+
+    >>> may_be_in("Bitte kurz", "de"), may_be_in("keep it short, please, as you can", "de")
+    (True, False)
+    """
+    if not is_latin(text):
+        return language_of(text) == language
+    votes = _votes(_TOKEN.findall(unicodedata.normalize("NFKC", text)))
+    return language in _LANGUAGES_OF_ALPHABET["en"] and votes[language][1] >= votes["en"][1]
+
+
+def _votes(tokens: list[str]) -> defaultdict[str, tuple[int, float]]:
+    """How many function words of a language there are, and what they weigh together, by language."""
+    votes: defaultdict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     # Words with a capital are names ("Li Lei" is not Italian), except the first one, where every sentence has one.
     words = {token for token in tokens if token.islower()} | {token.casefold() for token in tokens[:1]}
     for word in VOTES.keys() & words:
         weight, languages = VOTES[word]
         for language in languages:
-            count, score = votes.get(language, (0, 0.0))
+            count, score = votes[language]
             votes[language] = (count + 1, score + weight)
+    return votes
+
+
+def _detect_language(text: str, tokens: list[str]) -> str:
+    """The language whose stemmer gives a text's precise forms; see `language_of`."""
+    votes = _votes(tokens)
     if votes:
         # The name breaks a tie, so that the answer never depends on the order of a set.
         best = max(votes, key=lambda language: (round(votes[language][1], 6), language))
@@ -162,7 +185,7 @@ def _detect_language(text: str, tokens: list[str]) -> str:
         enough = count >= _ENOUGH_VOTES or (count >= _MIN_VOTES and score >= _MIN_WEIGHT)
         if enough:
             contracted = sum(1 for token in set(tokens) if _CONTRACTION.search(token.replace("’", "'")))
-            if score > votes.get("en", (0, 0.0))[1] + contracted:
+            if score > votes["en"][1] + contracted:
                 return best
     return "fa" if _PERSIAN.search(text) else "en"
 

@@ -1,7 +1,7 @@
 """In whose name a sentence speaks: its author's own, or another's, whom it reports, shows, or speaks for.
 
 A wish and who one is are heeded in every conversation, so they have to be said by the person themselves, in their own
-name. In doubt a sentence is not, since it stays in the conversation anyway. English and Chinese have rules of their own.
+name. In doubt a sentence is not, since it stays in the conversation anyway. The rules know the wordings of two languages.
 """
 
 # ruff: noqa: E501 -- a pattern reads better whole
@@ -13,6 +13,9 @@ from typing import Final
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.regex import any_of, regex, words
 from reme_core.text.signs import simplify
+
+LANGUAGES: Final = ("en", "zh")
+"""The languages whose wordings the rules know."""
 
 
 def in_own_name(text: str) -> str:

@@ -14,6 +14,8 @@ from reme_core.types import Kind
 from tests.flows.personal_turns import answering, contents, everything, operation, summarise, turn
 from tests.loopback import Loopback
 
+GERMAN = "Ich bin gestern mit dem Zug nach Hause gefahren und es war sehr voll"
+
 
 @pytest.fixture
 async def reme_small(settings: Settings, loopback: Loopback) -> AsyncIterator[Engine]:
@@ -268,3 +270,38 @@ async def test_only_what_is_to_be_deleted_is_erased_not_what_is_to_be_forgotten_
     loopback.chat(answering(operation("forget", thing="friend") | {"memory": 1}))
     await summarise(reme_with_chat, turn(then, "2024-05-07"))
     assert bool(await contents(reme_with_chat, "expired")) == then.startswith("Forget")
+
+
+@pytest.mark.parametrize(
+    ("usual", "said", "wish", "heeded"),
+    [
+        (GERMAN, "Antworte mir ab jetzt bitte immer kurz und ohne Emojis.", "Answer briefly, without emojis", True),
+        (
+            "昨日は電車で家に帰りました",
+            "これからは短く答えて、絵文字は使わないで。",
+            "Answer briefly, without emojis",
+            True,
+        ),
+        (GERMAN, "„Antworte mir ab jetzt immer kurz“, stand auf seinem Zettel", "Answer briefly", False),
+        (GERMAN, "From now on my mother wants all of the bills to be paid at once", "Pay all bills at once", False),
+    ],
+    ids=["German", "Japanese", "cited", "pasted, in another language"],
+)
+async def test_a_wish_in_a_language_without_rules_is_one_if_the_model_says_so(
+    reme_with_chat: Engine, loopback: Loopback, usual: str, said: str, wish: str, heeded: bool
+) -> None:
+    loopback.chat(answering(operation("add", wish, (2,), kind="instruction")))
+    await summarise(reme_with_chat, turn(usual), turn(said))
+    standing = [m.content for m in (await reme_with_chat.get_profile("w")).instructions]
+    assert standing == ([wish] if heeded else [])
+    assert heeded or await contents(reme_with_chat)  # what nobody heeds is kept as what was said
+
+
+async def test_what_is_said_in_another_script_may_be_named_in_latin_letters(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    told = operation("add", "The user has lived in Kazan since March and works on Saturdays", (1,), value="Kazan")
+    loopback.chat(answering(told))
+    response = await summarise(reme_with_chat, turn("Я с марта живу в Казани и работаю по субботам"))
+    assert "refused" not in response.metadata or response.metadata["refused"] == []
+    assert await contents(reme_with_chat) == ["The user has lived in Kazan since March and works on Saturdays"]
