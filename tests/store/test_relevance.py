@@ -31,7 +31,7 @@ ASKED = [
     "我儿子对什么过敏?",
 ]
 NOTHING = ["thanks!", "haha ok", "is 7919 prime", "asdfghjkl", "谢谢啦", "求函数 f(x)=x³-3x 的极值点", "。。。"]
-LEAST = 0.15
+LEAST = 0.4
 
 
 @pytest.fixture
