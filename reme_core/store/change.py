@@ -13,9 +13,9 @@ import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -187,8 +187,8 @@ def check(memories: Sequence[Memory]) -> None:
 
 async def apply(
     conn: AsyncConnection[Any], workspace: str, change: Change, vectors: Vectors, *, model: str
-) -> writer.IndexState:
-    """Carry out a change in the caller's `Database.write_transaction`; returns the state of the index before it.
+) -> writer.IndexWriter:
+    """Carry out a change in the caller's `Database.write_transaction`; returns what has written to the index.
 
     What is to be erased is left to the caller (`reme_core.store.erasure.erase_as_told`).
 
@@ -199,7 +199,7 @@ async def apply(
             used already, or memories were changed since the change was decided. This error has to leave the
             transaction, so that it is rolled back.
     """
-    state = await writer.begin(conn, workspace, "memory", count=len(change.add))
+    index = await writer.begin(conn, workspace, "memory", count=len(change.add), model=model)
     if change.expected_version is not None:
         await _expect_unchanged(conn, workspace, change.expected_version)
     if change.summarised:
@@ -213,7 +213,7 @@ async def apply(
         problem = "episodes are gone, or were learned from already"
         await _expect(conn, workspace, "mark_learned", list(change.learned), problem)
     if change.add:
-        if existing := await insert(conn, workspace, change.add, vectors, state, model):
+        if existing := await insert(index, change.add, vectors):
             raise _conflict(workspace, "a memory with this id exists already", existing)
         if missing := await _missing_evidence(conn, workspace, change.add):
             raise _conflict(workspace, "what a memory rests on is not there, or was erased meanwhile", missing)
@@ -232,35 +232,28 @@ async def apply(
         notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]
         ids = list(change.annotate)
         await _expect(conn, workspace, "annotate_memories", ids, "no memory has the id", rows=Jsonb(notes))
-    return state
+    return index
 
 
 _Batch = tuple[list[str], dict[str, Any]]  # the ids of some memories, and the values of `_INSERT` for them
 
 
-async def insert(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    memories: Sequence[Memory],
-    vectors: Vectors,
-    state: writer.IndexState,
-    model: str,
-) -> list[str]:
-    """Insert memories with sources, vectors and postings, under the document numbers of `state`.
+async def insert(index: writer.IndexWriter, memories: Sequence[Memory], vectors: Vectors) -> list[str]:
+    """Insert memories with sources, vectors and postings, under the document numbers of `index`.
 
     If they are many, their vectors join the HNSW index later: until this transaction ends, other writers wait.
 
     Returns:
         The ids that existed already; if there are any, the transaction must be rolled back.
     """
-    await writer.bind(conn, workspace, vectors, state, model=model)
-    if state.hnsw and len(memories) > hnsw.INSERTED:
-        await hnsw.leave_for_later(conn, workspace, state.document_ids[0])
-        state = replace(state, hnsw=False)
+    await index.bind(vectors)
+    if index.hnsw and len(memories) > hnsw.INSERTED:
+        await hnsw.leave_for_later(index.conn, index.workspace, index.document_ids[0])
+        index = replace(index, hnsw=False)
     existing: list[str] = []
-    batches = _batches(workspace, memories, vectors, state, model)
+    batches = _batches(index, memories, vectors)
     async for ids, values in _prepare_ahead(batches) if len(memories) > postings.WITHOUT_THREAD else _as_async(batches):
-        inserted = {row[0] for row in await (await conn.execute(_INSERT, values)).fetchall()}
+        inserted = {row[0] for row in await (await index.conn.execute(_INSERT, values)).fetchall()}
         existing.extend(memory_id for memory_id in ids if memory_id not in inserted)
     return existing
 
@@ -279,18 +272,16 @@ async def _as_async(batches: Iterator[_Batch]) -> AsyncIterator[_Batch]:
         yield batch
 
 
-def _batches(
-    workspace: str, memories: Sequence[Memory], vectors: Vectors, state: writer.IndexState, model: str
-) -> Iterator[_Batch]:
+def _batches(index: writer.IndexWriter, memories: Sequence[Memory], vectors: Vectors) -> Iterator[_Batch]:
     """Memories as values of `_INSERT`. A batch may also have the postings of the memories before it."""
     unposted: list[Counter[str]] = []
     bounds = [0, *range(min(_FIRST_BATCH, len(memories)), len(memories), _BATCH), len(memories)]
     for start, end in pairwise(bounds):
-        part, numbers = memories[start:end], state.document_ids[start:end]
+        part, numbers = memories[start:end], index.document_ids[start:end]
         unposted.extend(weigh(memory) for memory in part)
         to_post = unposted if end == len(memories) or len(unposted) >= _POSTING_BATCH else []
         # The memories without postings are the last ones up to `end`, and so are their numbers.
-        documents = map(postings.Document, state.document_ids[end - len(to_post) : end], to_post)
+        documents = map(postings.Document, index.document_ids[end - len(to_post) : end], to_post)
         vector_keys = [_vector_key(memory, number) for memory, number in zip(part, numbers, strict=True)]
         stored = [rows.from_memory(memory, number) for memory, number in zip(part, numbers, strict=True)]
         yield (
@@ -298,8 +289,8 @@ def _batches(
             {
                 "rows": json.dumps(stored),
                 "sources": json.dumps(_source_rows({memory.memory_id: memory.sources for memory in part})),
-                **writer.vector_values(workspace, vector_keys, vectors[start:end], model=model, hnsw=state.hnsw),
-                **postings.postings(workspace, "memory", documents, state.mean_length),
+                **index.vector_values(vector_keys, vectors[start:end]),
+                **postings.postings(index.workspace, "memory", documents, index.mean_length),
                 **postings.count(added=to_post),
             },
         )
@@ -307,30 +298,33 @@ def _batches(
             unposted = []
 
 
-async def reindex(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    before: Memory,
-    after: Memory,
-    document_id: int,
-    vector: Vectors,
-    state: writer.IndexState,
-    model: str,
-) -> None:
+async def reindex(index: writer.IndexWriter, before: Memory, after: Memory, document_id: int, vector: Vectors) -> None:
     """Index a changed memory by its new words and its new vector, of shape (1, width)."""
     removed, added = weigh(before), weigh(after)
-    await writer.bind(conn, workspace, vector, state, model=model)
-    async with conn.pipeline():
-        await postings.remove(conn, workspace, [document_id], among=("memory", removed))
-        await writer.remove_vectors(conn, workspace, [document_id])
-        await writer.write_vectors(
-            conn, workspace, [_vector_key(after, document_id)], vector, model=model, hnsw=state.hnsw
-        )
-        document = postings.Document(document_id, added)
-        await postings.write(conn, workspace, "memory", [document], state.mean_length, added=[added], removed=[removed])
+    await index.bind(vector)
+    async with index.conn.pipeline():
+        await postings.remove(index.conn, index.workspace, [document_id], among=("memory", removed))
+        await writer.remove_vectors(index.conn, index.workspace, [document_id])
+        await index.write_vectors([_vector_key(after, document_id)], vector)
+        await index.write_postings([postings.Document(document_id, added)], added=[added], removed=[removed])
 
 
-def _vector_key(memory: Memory, number: int) -> tuple[int, str, bool]:
+async def unindex(
+    conn: AsyncConnection[Any], workspace: str, memories: Mapping[int, Memory], *, without_trace: bool
+) -> None:
+    """Remove memories, which stand by their document numbers, from the index.
+
+    With `without_trace`, terms that an earlier release made of them are looked for, too; see `postings.remove`.
+    """
+    removed = [weigh(memory) for memory in memories.values()]
+    known = None if without_trace else set(chain.from_iterable(removed))
+    await writer.remove_vectors(conn, workspace, memories)
+    await postings.remove(conn, workspace, memories, among=None if known is None else ("memory", known))
+    nothing = postings.postings(workspace, "memory", (), 1.0)
+    await conn.execute(postings.WRITE, nothing | postings.count(removed=removed))
+
+
+def _vector_key(memory: Memory, number: int) -> writer.VectorKey:
     return number, str(memory.kind), memory.status == "active"
 
 
@@ -350,15 +344,7 @@ async def _missing_evidence(conn: AsyncConnection[Any], workspace: str, memories
 
 async def close(conn: AsyncConnection[Any], workspace: str, closing: Sequence[Close]) -> set[str]:
     """Close active memories, or delete closed ones, in the caller's transaction; returns the ids of these."""
-    values = [
-        {
-            "memory_id": c.memory_id,
-            "status": c.status,
-            "superseded_by": c.superseded_by,
-            "holds_until": c.holds_until.isoformat() if c.holds_until else None,
-        }
-        for c in closing
-    ]
+    values = [asdict(one) | {"holds_until": one.holds_until and one.holds_until.isoformat()} for one in closing]
     cursor = await conn.execute(_SQL["close_memories"], {"workspace": workspace, "rows": Jsonb(values)})
     return {row[0] for row in await cursor.fetchall()}
 

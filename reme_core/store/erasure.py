@@ -56,14 +56,14 @@ async def erase_memories(
 ) -> int:
     """Erase memories and every trace of their text; returns how many they are. An id of no memory is an error."""
     async with database.write_transaction(workspace) as conn:
-        await _begin(conn, workspace)
-        plan = await ErasurePlan.of(conn, workspace, memory_ids)
+        erasure = await _Erasure.begin(conn, workspace)
+        await erasure.collect_same(memory_ids)
         # Without this error, a wrong id would look like an erasure that was done.
-        if missing := [repr(one) for one in dict.fromkeys(memory_ids) if one not in plan.memories]:
+        if missing := [repr(one) for one in dict.fromkeys(memory_ids) if one not in erasure.memories]:
             raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
-        await plan.collect_evidence(conn, workspace)
+        await erasure.collect_evidence()
         # Inside the transaction: if the second fails, nothing is erased, and the caller can try again.
-        await erase_waiting(workspace, remover_of(await _carry_out(conn, workspace, plan)))
+        await erase_waiting(workspace, remover_of(await erasure.carry_out()))
     return len(set(memory_ids))
 
 
@@ -75,17 +75,17 @@ async def erase_as_told(
     What others say in the same words stays, and no text loses words that others say too.
     """
     for erase in told:
-        await _begin(conn, workspace)
-        plan = await ErasurePlan.of(conn, workspace, erase.memory_ids, erase)
-        await plan.collect_evidence(conn, workspace, erase)
-        wordings = plan.statements | plan.situations
-        await plan.collect_messages(conn, workspace, wordings, erase)
-        known = {"affected": list(plan.memories), "messages": list(plan.emptied | plan.cut), **_whose(erase)}
-        words = wordings | set(plan.emptied.values())
-        found = await _rows(conn, "said_by_others", workspace, words=spellings(words), **known)
+        erasure = await _Erasure.begin(conn, workspace, erase)
+        await erasure.collect_same(erase.memory_ids)
+        await erasure.collect_evidence()
+        wordings = erasure.statements | erasure.situations
+        await erasure.collect_messages(wordings, _whose(erase))
+        words = wordings | set(erasure.emptied.values())
+        messages = list(erasure.emptied | erasure.cut)
+        found = await erasure.fetch("said_by_others", words=spellings(words), messages=messages, **_whose(erase))
         said = {word for (word,) in found}
-        plan.kept = {word for word in words if not said.isdisjoint(spellings([word]))}
-        await erase_waiting(workspace, remover_of(await _carry_out(conn, workspace, plan)))
+        erasure.kept = {word for word in words if not said.isdisjoint(spellings([word]))}
+        await erase_waiting(workspace, remover_of(await erasure.carry_out()))
 
 
 async def erase_messages(
@@ -96,13 +96,14 @@ async def erase_messages(
     The empty rows stay at their places in the conversation. Those that were `waiting` to be recorded get such rows.
     """
     async with database.write_transaction(workspace) as conn:
-        await _begin(conn, workspace)
+        erasure = await _Erasure.begin(conn, workspace)
         await _record_empty(conn, workspace, waiting)
-        concluded = await _rows(conn, "memories_from_messages", workspace, messages=list(message_ids))
-        plan = await ErasurePlan.of(conn, workspace, [row[0] for row in concluded])
-        plan.emptied.update(await _rows(conn, "messages", workspace, messages=list(message_ids)))
-        await _carry_out(conn, workspace, plan)
-    return set(plan.emptied)
+        messages = list(message_ids)
+        concluded = await erasure.fetch("memories_from_messages", messages=messages)
+        await erasure.collect_same([row[0] for row in concluded])
+        erasure.emptied.update(await erasure.fetch("messages", messages=messages))
+        await erasure.carry_out()
+    return set(erasure.emptied)
 
 
 async def erase_scope(database: Database, workspace: str, scope: Scope, waiting: Sequence[Message]) -> int:
@@ -117,26 +118,21 @@ async def erase_scope(database: Database, workspace: str, scope: Scope, waiting:
     values = {"workspace": workspace, **filters.parameters()}
     within = "select {} from reme.{} m where " + " and ".join(["m.workspace_id = %(workspace)s", *filters.on_memory()])
     async with database.write_transaction(workspace) as conn:
-        await _begin(conn, workspace)
+        erasure = await _Erasure.begin(conn, workspace)
         await _record_empty(conn, workspace, waiting)
-        roots = await (await conn.execute(within.format("m.memory_id", "memory"), values)).fetchall()
+        own = await (await conn.execute(within.format("m.memory_id", "memory"), values)).fetchall()
         said = await (
             await conn.execute(within.format("m.message_id, m.content, m.session_id", "message"), values)
         ).fetchall()
-        rest = await _rows(conn, "memories_from_messages", workspace, messages=[row[0] for row in said])
-        # Not `ErasurePlan.of`, which also collects what says the same in other scopes.
-        plan = ErasurePlan({row[0] for row in (*roots, *rest)}, emptied={row[0]: row[1] for row in said})
-        plan.by_session = {}
+        rest = await erasure.fetch("memories_from_messages", messages=[row[0] for row in said])
+        erasure.emptied = {row[0]: row[1] for row in said}
+        erasure.by_session = {}
         for _, content, session in said:
-            plan.by_session.setdefault(session, set()).add(content)
-        await plan.collect(conn, workspace)
-        await _carry_out(conn, workspace, plan)
-    return len(plan.memories)
-
-
-async def _begin(conn: AsyncConnection[Any], workspace: str) -> None:
-    await conn.execute(WITHOUT_HISTORY)
-    await conn.execute(LOCK_LOG, {"workspace": workspace})
+            erasure.by_session.setdefault(session, set()).add(content)
+        # Not `collect_same`, which also collects what says the same in other scopes.
+        await erasure.collect({row[0] for row in (*own, *rest)})
+        await erasure.carry_out()
+    return len(erasure.memories)
 
 
 async def _record_empty(conn: AsyncConnection[Any], workspace: str, waiting: Sequence[Message]) -> None:
@@ -149,10 +145,14 @@ async def _record_empty(conn: AsyncConnection[Any], workspace: str, waiting: Seq
 
 
 @dataclass(slots=True)
-class ErasurePlan:
-    """What an erasure affects: memories with all their wordings, and messages."""
+class _Erasure:
+    """An erasure in a transaction: it collects memories, with all their wordings, and messages, and erases them."""
 
-    roots: set[str]
+    conn: AsyncConnection[Any]
+    workspace: str
+    told: Erase | None
+    """What a person told to erase: then those that say the same, and the evidence, are the person's alone."""
+    roots: set[str] = field(default_factory=set)
     """Ids of the memories that were named, and of those that say the same as one of them."""
     memories: dict[str, tuple[int, Memory]] = field(default_factory=dict)
     """The roots and all memories that were concluded from them: document number and memory, by id."""
@@ -169,52 +169,112 @@ class ErasurePlan:
     """For the erasure of a scope, what it said in each conversation: logs and artifacts of others then stay."""
 
     @classmethod
-    async def of(
-        cls, conn: AsyncConnection[Any], workspace: str, memory_ids: Collection[str], told: Erase | None = None
-    ) -> ErasurePlan:
-        """Collect the memories that were concluded from the given ones or say the same, until no more are found.
+    async def begin(cls, conn: AsyncConnection[Any], workspace: str, told: Erase | None = None) -> _Erasure:
+        """Begin an erasure: from now on the transaction writes no history, and nobody else writes the log."""
+        await conn.execute(WITHOUT_HISTORY)
+        await conn.execute(LOCK_LOG, {"workspace": workspace})
+        return cls(conn, workspace, told)
 
-        If a person told to erase them, those that say the same are the person's alone.
-        """
-        plan, whose = cls(set(memory_ids)), _whose(told)
-        saying = plan.roots
-        while saying:
-            plan.roots |= saying
-            await plan.collect(conn, workspace)
-            for wording, is_statement in await _rows(conn, "wordings", workspace, affected=list(plan.memories)):
+    async def fetch(self, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+        """The rows of a statement that reads, which may name the memories that are `affected`."""
+        known = {"workspace": self.workspace, "affected": list(self.memories)}
+        return await (await self.conn.execute(_SQL[statement], known | values)).fetchall()
+
+    async def collect(self, memory_ids: Collection[str]) -> None:
+        """Collect memories, and those that were concluded from them."""
+        self.roots |= set(memory_ids)
+        for memory_id, number, *texts in await self.fetch("affected", roots=list(self.roots)):
+            fields = dict(zip(("when_to_use", "content", "keywords", "subject"), texts, strict=True))
+            self.memories[memory_id] = (number, Memory.model_construct(**fields))
+
+    async def collect_same(self, memory_ids: Collection[str]) -> None:
+        """Collect memories, and those that were concluded from them or say the same, until no more are found."""
+        while memory_ids:
+            await self.collect(memory_ids)
+            for wording, is_statement in await self.fetch("wordings"):
                 if is_statement:
-                    plan.statements.add(wording)
+                    self.statements.add(wording)
                 # A situation of one word may be the name of a tool, which other memories use.
                 elif len(wording.split()) > 1 or not wording.isascii():
-                    plan.situations.add(wording)
-            said = {"affected": list(plan.memories), **as_values(plan.statements), **whose}
-            found = await _rows(conn, "memories_saying", workspace, **said)
-            saying = {row[0] for row in found}
+                    self.situations.add(wording)
+            found = await self.fetch("memories_saying", **as_values(self.statements), **_whose(self.told))
+            memory_ids = {row[0] for row in found}
         # Several lessons of one attempt may have one situation; those that stay are found by it.
-        known = {"affected": list(plan.memories), "situations": list(plan.situations)}
-        plan.situations -= {row[0] for row in await _rows(conn, "situations_of_others", workspace, **known)}
-        return plan
+        self.situations -= {row[0] for row in await self.fetch("situations_of_others", situations=[*self.situations])}
 
-    async def collect(self, conn: AsyncConnection[Any], workspace: str) -> None:
-        """Collect the roots and the memories that were concluded from them."""
-        found = await _rows(conn, "affected", workspace, roots=list(self.roots))
-        for memory_id, number, when_to_use, content, keywords, subject in found:
-            memory = Memory.model_construct(
-                when_to_use=when_to_use, content=content, keywords=keywords, subject=subject
-            )
-            self.memories[memory_id] = (number, memory)
+    async def collect_evidence(self) -> None:
+        """Collect the messages that the roots rest on."""
+        self.emptied.update(await self.fetch("evidence", roots=list(self.roots), **_whose(self.told)))
 
-    async def collect_evidence(self, conn: AsyncConnection[Any], workspace: str, told: Erase | None = None) -> None:
-        """Collect the messages that the roots rest on; none of another person than the one who told to erase."""
-        self.emptied.update(await _rows(conn, "evidence", workspace, roots=list(self.roots), **_whose(told)))
-
-    async def collect_messages(
-        self, conn: AsyncConnection[Any], workspace: str, wordings: Collection[str], told: Erase | None = None
-    ) -> None:
-        """Collect the messages that say one of some wordings: those of the person who told to erase, or everybody's."""
+    async def collect_messages(self, wordings: Collection[str], whose: Mapping[str, str | None]) -> None:
+        """Collect the messages that say one of some wordings, of a person or of everybody."""
         if wordings:
-            said = {"messages": list(self.emptied), **as_values(wordings), **_whose(told)}
-            self.cut.update(await _rows(conn, "messages_saying", workspace, **said))
+            said = as_values(wordings)
+            self.cut.update(await self.fetch("messages_saying", messages=list(self.emptied), **said, **whose))
+
+    async def carry_out(self) -> set[str]:
+        """Erase all that was collected; returns the words that are to stand nowhere any more."""
+        conn, workspace = self.conn, self.workspace
+        wordings = self.statements | self.situations
+        swept = wordings - self.kept
+        words = (swept | set(self.emptied.values())) - self.kept - {""}
+        await self.collect_messages(swept, _whose(None))
+        cut = remover_of(wordings)
+        rewritten = {name: cut(content) for name, content in self.cut.items()} | dict.fromkeys(self.emptied, "")
+        blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
+        await rewrite(conn, workspace, rewritten, without_trace=True)
+        await change.unindex(conn, workspace, dict(self.memories.values()), without_trace=True)
+        values = {"workspace": workspace, "affected": list(self.memories), "messages": blank, **as_values(swept)}
+        for statement in ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_quotes"):
+            await conn.execute(_SQL[statement], values)
+        await self._cut_memories(swept)
+        if self.by_session is None:
+            await conn.execute(_SQL["drop_queries"], values | as_values(words))
+            await self._forget_in_artifacts({None: words})
+        else:
+            sessions = [session for session in self.by_session if session]
+            asked = values | {"whole": spellings(words), "sessions": sessions}
+            await conn.execute(_SQL["drop_queries_of_sessions"], asked)
+            await self._forget_in_artifacts(self.by_session)
+        await self._sweep(swept)
+        # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased
+        # now.
+        ((moment,),) = await self.fetch("moment")
+        await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
+        return words
+
+    async def _cut_memories(self, wordings: Collection[str]) -> None:
+        """Remove wordings from the situations, subjects and keywords of other memories, and index these by the rest.
+
+        Their vectors stay, which nobody here can make anew.
+        """
+        found = await self.fetch("memories_quoting", **as_values(wordings))
+        if not found:
+            return
+        before = {number: rows.to_memory(self.workspace, row) for number, *row in found}
+        cut = remover_of(wordings)
+        after = {number: _without_words(memory, cut) for number, memory in before.items()}
+        cut_rows = Jsonb([rows.from_memory(memory) for memory in after.values()])
+        await self.conn.execute(_SQL["cut_memories"], {"workspace": self.workspace, "rows": cut_rows})
+        await postings.remove(self.conn, self.workspace, before)
+        index = await writer.begin(self.conn, self.workspace, "memory")
+        documents = [postings.Document(number, change.weigh(memory)) for number, memory in after.items()]
+        added, removed = [one.counts for one in documents], [change.weigh(memory) for memory in before.values()]
+        await index.write_postings(documents, added=added, removed=removed)
+
+    async def _forget_in_artifacts(self, said: Mapping[Any, Collection[str]]) -> None:
+        """Remove what was said in each session from the session's artifacts; with the session None, from all."""
+        values = [{"workspace": self.workspace, "session": name, **as_values(words)} for name, words in said.items()]
+        await self.conn.cursor().executemany(_SQL["forget_in_artifacts"], [row for row in values if row["forms"]])
+
+    async def _sweep(self, wordings: Collection[str]) -> None:
+        """Remove wordings from every column that holds text of the workspace."""
+        values = {"workspace": self.workspace, **as_values(wordings)}
+        if not values["forms"]:
+            return
+        for table, column in await self.fetch("text_columns"):
+            names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
+            await self.conn.execute(sql.SQL(_SQL["sweep"]).format(**names), values)
 
 
 def _whose(told: Erase | None) -> dict[str, str | None]:
@@ -225,80 +285,8 @@ def _whose(told: Erase | None) -> dict[str, str | None]:
     return {"subject": told.subject, "author": told.author, **scope}
 
 
-async def _carry_out(conn: AsyncConnection[Any], workspace: str, plan: ErasurePlan) -> set[str]:
-    """Erase in the database; returns the words that are to stand nowhere any more."""
-    wordings = plan.statements | plan.situations
-    swept = wordings - plan.kept
-    words = (swept | set(plan.emptied.values())) - plan.kept - {""}
-    await plan.collect_messages(conn, workspace, swept)
-    cut = remover_of(wordings)
-    rewritten = {message_id: cut(content) for message_id, content in plan.cut.items()} | dict.fromkeys(plan.emptied, "")
-    blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
-    numbers = [number for number, _ in plan.memories.values()]
-    await rewrite(conn, workspace, rewritten, without_trace=True)
-    await writer.remove_vectors(conn, workspace, numbers)
-    await postings.remove(conn, workspace, numbers)
-    gone = [change.weigh(memory) for _, memory in plan.memories.values()]
-    await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
-    values = {"workspace": workspace, "affected": list(plan.memories), "messages": blank, **as_values(swept)}
-    for statement in ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_quotes"):
-        await conn.execute(_SQL[statement], values)
-    await _cut_memories(conn, workspace, values, remover_of(swept))
-    if plan.by_session is None:
-        await conn.execute(_SQL["drop_queries"], values | as_values(words))
-        await _forget_in_artifacts(conn, workspace, {None: words})
-    else:
-        sessions = [session for session in plan.by_session if session]
-        await conn.execute(_SQL["drop_queries_of_sessions"], values | {"whole": spellings(words), "sessions": sessions})
-        await _forget_in_artifacts(conn, workspace, plan.by_session)
-    await _sweep(conn, workspace, swept)
-    # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased now.
-    ((moment,),) = await (await conn.execute(_SQL["moment"])).fetchall()
-    await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
-    return words
-
-
-async def _cut_memories(conn: AsyncConnection[Any], workspace: str, values: Mapping[str, Any], cut: Cut) -> None:
-    """Remove wordings from the situations, subjects and keywords of other memories, and index these by the rest.
-
-    Their vectors stay, which nobody here can make anew.
-    """
-    found = await (await conn.execute(_SQL["memories_quoting"], values)).fetchall()
-    if not found:
-        return
-    before = {number: rows.to_memory(workspace, row) for number, *row in found}
-    after = {number: _without_words(memory, cut) for number, memory in before.items()}
-    cut_rows = Jsonb([rows.from_memory(memory) for memory in after.values()])
-    await conn.execute(_SQL["cut_memories"], {"workspace": workspace, "rows": cut_rows})
-    await postings.remove(conn, workspace, before)
-    state = await writer.begin(conn, workspace, "memory", count=0)
-    documents = [postings.Document(number, change.weigh(memory)) for number, memory in after.items()]
-    added, removed = [document.counts for document in documents], [change.weigh(memory) for memory in before.values()]
-    await postings.write(conn, workspace, "memory", documents, state.mean_length, added=added, removed=removed)
-
-
 def _without_words(memory: Memory, cut: Cut) -> Memory:
     keywords = list(filter(None, map(cut, memory.keywords)))
     return memory.model_copy(
         update={"when_to_use": cut(memory.when_to_use), "subject": cut(memory.subject), "keywords": keywords}
     )
-
-
-async def _forget_in_artifacts(conn: AsyncConnection[Any], workspace: str, said: Mapping[Any, Collection[str]]) -> None:
-    """Remove what was said in each session from the session's artifacts; with the session None, from all artifacts."""
-    values = [{"workspace": workspace, "session": name, **as_values(words)} for name, words in said.items()]
-    await conn.cursor().executemany(_SQL["forget_in_artifacts"], [row for row in values if row["forms"]])
-
-
-async def _sweep(conn: AsyncConnection[Any], workspace: str, wordings: Collection[str]) -> None:
-    """Remove wordings from every column that holds text of the workspace."""
-    values = {"workspace": workspace, **as_values(wordings)}
-    if not values["forms"]:
-        return
-    for table, column in await _rows(conn, "text_columns", workspace):
-        names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        await conn.execute(sql.SQL(_SQL["sweep"]).format(**names), values)
-
-
-async def _rows(conn: AsyncConnection[Any], statement: str, workspace: str, **values: Any) -> list[tuple[Any, ...]]:
-    return await (await conn.execute(_SQL[statement], {"workspace": workspace, **values})).fetchall()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
@@ -42,39 +42,25 @@ class ItemFilter:
         """
         return _all(self._matches(self._member(value, key), part) for key, part in wanted.items())
 
-    def _matches(self, value: str, wanted: Any) -> str:
-        """A condition that a value has what is wanted: a dict may have further members."""
-        if isinstance(wanted, Mapping):
-            if any(str(key).startswith("$") for key in wanted):
-                return _all(self._operator(value, str(name), operand) for name, operand in wanted.items())
-            return _all([f"jsonb_typeof({value}) = 'object'", self.on(value, wanted)])
+    def _matches(self, value: str, wanted: Any, *, whole: bool = False) -> str:
+        """A condition that a value has what is wanted; only if it is compared as a `whole`, a dict has nothing else."""
         if isinstance(wanted, list | tuple):
-            return self._members(value, wanted, self._matches)
-        return self._scalar(value, wanted)
-
-    def _equals(self, value: str, wanted: Any) -> str:
-        """A condition that a value is equal to the wanted one: a dict has no further members."""
-        if isinstance(wanted, Mapping):
-            keys = f"{value} - {self._bind([encode_json(str(key)) for key in wanted])}::text[] = '{{}}'"
-            members = [
-                part
-                for key, member in wanted.items()
-                for part in (
-                    f"{value} ? {self._bind(encode_json(str(key)))}::text",
-                    self._equals(self._member(value, str(key)), member),
-                )
-            ]
-            # By `case`: Postgres may check the parts of an `and` in any order, and `-` fails on values of other types.
-            return f"case when jsonb_typeof({value}) = 'object' then {_all([keys, *members])} else false end"
-        if isinstance(wanted, list | tuple):
-            return self._members(value, wanted, self._equals)
-        return self._scalar(value, wanted)
-
-    def _members(self, value: str, wanted: Sequence[Any], compare: Any) -> str:
-        members = [compare(f"({value} -> {place})", member) for place, member in enumerate(wanted)]
-        # By `case`, as above: only an array has a length.
-        same = _all([f"jsonb_array_length({value}) = {len(wanted)}", *members])
-        return f"case when jsonb_typeof({value}) = 'array' then {same} else false end"
+            members = [self._matches(f"({value} -> {n})", member, whole=whole) for n, member in enumerate(wanted)]
+            # By `case`: Postgres may check the parts of an `and` in any order, and only an array has a length.
+            same = _all([f"jsonb_array_length({value}) = {len(wanted)}", *members])
+            return f"case when jsonb_typeof({value}) = 'array' then {same} else false end"
+        if not isinstance(wanted, Mapping):
+            return self._scalar(value, wanted)
+        if whole:
+            conditions = [f"{value} - {self._bind([encode_json(str(key)) for key in wanted])}::text[] = '{{}}'"]
+            for key, member in wanted.items():
+                conditions.append(f"{value} ? {self._bind(encode_json(str(key)))}::text")
+                conditions.append(self._matches(self._member(value, str(key)), member, whole=True))
+            # By `case`, as above: `-` fails on values of other types.
+            return f"case when jsonb_typeof({value}) = 'object' then {_all(conditions)} else false end"
+        if any(str(key).startswith("$") for key in wanted):
+            return _all(self._operator(value, str(name), operand) for name, operand in wanted.items())
+        return _all([f"jsonb_typeof({value}) = 'object'", self.on(value, wanted)])
 
     def _scalar(self, value: str, wanted: Any) -> str:
         if isinstance(wanted, float) and math.isnan(wanted):
@@ -85,9 +71,9 @@ class ItemFilter:
 
     def _operator(self, value: str, name: str, operand: Any) -> str:
         if name == "$eq":
-            return self._equals(value, operand)
+            return self._matches(value, operand, whole=True)
         if name == "$ne":
-            return f"not {self._equals(value, operand)}"
+            return f"not {self._matches(value, operand, whole=True)}"
         if name not in ORDERINGS:
             raise InputError(f"a filter has no operator {name!r}; known are $eq, $ne, {', '.join(ORDERINGS)}")
         if not isinstance(operand, str | int | float):

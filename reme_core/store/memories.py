@@ -20,8 +20,9 @@ from reme_core.store import rows
 from reme_core.store.change import Change, Close, Version
 from reme_core.store.erasure import EraseWaiting, erase_as_told, erase_memories
 from reme_core.store.filters import FilterOptions, Filters
-from reme_core.store.index import hnsw, postings, writer
+from reme_core.store.index import hnsw, postings
 from reme_core.store.index.embedders import WorkspaceModels, unit_vectors
+from reme_core.store.index.writer import IndexWriter, begin
 from reme_core.store.seen_again import addition, read_back
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
@@ -115,11 +116,11 @@ class Memories:
                 )
             return unit_vectors(embeddings, len(full), embedder)
 
-        async def add_new(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
+        async def add_new(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> IndexWriter:
             adding = await addition(conn, workspace, full)
-            state = await changes.apply(conn, workspace, adding.change, vectors[adding.new], model=model)
+            index = await changes.apply(conn, workspace, adding.change, vectors[adding.new], model=model)
             stored[:] = await read_back(conn, workspace, adding.ids)  # all, since `_write` may try again
-            return state
+            return index
 
         await self._write(workspace, full, embed, add_new, actor=actor, reason=reason)
         return stored
@@ -133,10 +134,10 @@ class Memories:
         """
         change = replace(change, add=redact(change.add, self._database.settings.redact))
 
-        async def work(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> writer.IndexState:
-            state = await changes.apply(conn, workspace, change, vectors, model=model)
+        async def work(conn: AsyncConnection[Any], vectors: Vectors, model: str) -> IndexWriter:
+            index = await changes.apply(conn, workspace, change, vectors, model=model)
             await erase_as_told(conn, workspace, change.erase, self._on_erase)
-            return state
+            return index
 
         await self._write(
             workspace,
@@ -152,7 +153,7 @@ class Memories:
         workspace: str,
         added: Sequence[Memory],
         embed: Callable[[Embedder], Awaitable[Vectors]],
-        work: Callable[[AsyncConnection[Any], Vectors, str], Awaitable[writer.IndexState]],
+        work: Callable[[AsyncConnection[Any], Vectors, str], Awaitable[IndexWriter]],
         *,
         actor: str,
         reason: str,
@@ -160,7 +161,7 @@ class Memories:
         """Do `work` in one transaction, with the vectors of the memories that it may add, and their model's name."""
         changes.check(added)
 
-        async def carry_out(embedder: Embedder) -> writer.IndexState:
+        async def carry_out(embedder: Embedder) -> IndexWriter:
             vectors = await embed(embedder)
             async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
                 return await work(conn, vectors, embedder.name)
@@ -169,7 +170,7 @@ class Memories:
         if added and self._wants_upkeep(found, len(added)):
             self._on_growth(workspace)
 
-    def _wants_upkeep(self, found: writer.IndexState, added: int) -> bool:
+    def _wants_upkeep(self, found: IndexWriter, added: int) -> bool:
         scanned = 0 if found.hnsw else found.documents + added  # documents that a recall scans without an index
         is_large = scanned >= self._database.settings.recall.exact_below
         is_behind = found.is_behind or (found.hnsw and added > hnsw.INSERTED)
@@ -257,33 +258,11 @@ class Memories:
                 reindex = changes.is_found_otherwise(before, after)
                 vector = await embedder.embed([changes.searched_text(after)], "passage") if reindex else None
                 async with self._database.write_transaction(workspace, actor=actor, reason=reason) as conn:
-                    if await self._replace(conn, workspace, before, after, vector, embedder.name):
+                    index = await begin(conn, workspace, "memory", model=embedder.name)
+                    if await _replace(index, before, after, vector):
                         return after
 
         return await self._workspace_models.with_embedder(workspace, change)
-
-    async def _replace(
-        self,
-        conn: AsyncConnection[Any],
-        workspace: str,
-        before: Memory,
-        after: Memory,
-        vector: Vectors | None,
-        model: str,
-    ) -> bool:
-        """Write a changed memory. If it was changed since `before` was read, write nothing and return False."""
-        state = await writer.begin(conn, workspace, "memory", count=0)
-        values = {"workspace": workspace, "ids": [before.memory_id]}
-        # In binary, as `before` was read: so equal values are loaded as equal ones.
-        current = await (await conn.execute(f"{rows.BY_IDS} for update", values, binary=True)).fetchone()
-        if current is None:
-            raise NotFoundError(f"memory '{before.memory_id}' of workspace '{workspace}' was erased meanwhile")
-        if any(getattr(rows.to_memory(workspace, current[1:]), name) != getattr(before, name) for name in _DECIDED_BY):
-            return False
-        await conn.execute(_SQL["update_memory"], values | {"row": Jsonb(rows.from_memory(after))})
-        if vector is not None:
-            await changes.reindex(conn, workspace, before, after, current[0], vector, state, model)
-        return True
 
     async def delete(
         self, workspace: str, memory_ids: str | Sequence[str], *, erase: bool = False, actor: str = "", reason: str = ""
@@ -383,6 +362,22 @@ class Memories:
         values = {"workspace": workspace, "moment": moment, "held_at": held_at}
         found = await self._database.fetch(workspace, f"{known} order by recorded_at", values)
         return [rows.to_memory(workspace, row) for row in found]
+
+
+async def _replace(index: IndexWriter, before: Memory, after: Memory, vector: Vectors | None) -> bool:
+    """Write a changed memory. If it was changed since `before` was read, write nothing and return False."""
+    values = {"workspace": index.workspace, "ids": [before.memory_id]}
+    # In binary, as `before` was read: so equal values are loaded as equal ones.
+    found = await (await index.conn.execute(f"{rows.BY_IDS} for update", values, binary=True)).fetchone()
+    if found is None:
+        raise NotFoundError(f"memory '{before.memory_id}' of workspace '{index.workspace}' was erased meanwhile")
+    document_id, current = found[0], rows.to_memory(index.workspace, found[1:])
+    if any(getattr(current, name) != getattr(before, name) for name in _DECIDED_BY):
+        return False
+    await index.conn.execute(_SQL["update_memory"], values | {"row": Jsonb(rows.from_memory(after))})
+    if vector is not None:
+        await changes.reindex(index, before, after, document_id, vector)
+    return True
 
 
 async def fetch_memories(

@@ -120,7 +120,7 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
     Returns the messages that were new or edited.
     """
     ids = dict.fromkeys(m.message_id for m in messages)
-    state = await writer.begin(conn, workspace, "message", count=len(ids))
+    index = await writer.begin(conn, workspace, "message", count=len(ids))
     values = {
         "workspace": workspace,
         "ids": [*ids, *chain.from_iterable(map(earlier_ids, messages))],
@@ -137,7 +137,7 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
     fresh = [m for m in unique.values() if m.message_id not in known]
     edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content, m.user_id) for m in fresh})
     if fresh:
-        await _insert(conn, workspace, fresh, tails, state)
+        await _insert(index, fresh, tails)
     if edited:
         await _edit(conn, workspace, edited)
     return list({m.message_id: m for m in (*fresh, *edited)}.values())
@@ -163,29 +163,24 @@ def _edits_in(messages: Sequence[Message], stored: Mapping[str, _Stored]) -> lis
     return [m for m in last.values() if stored[m.message_id][1] not in (None, m.content)]
 
 
-async def _insert(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    fresh: Sequence[Message],
-    tails: Sequence[_Turn],
-    state: writer.IndexState,
-) -> None:
+async def _insert(index: writer.IndexWriter, fresh: Sequence[Message], tails: Sequence[_Turn]) -> None:
     """Store and index new messages, and index the last turns before them again, which get terms of the new ones."""
     ends = {turn.session_id: turn.position for turn in tails}  # tails are in order: the last of each session remains
-    turns = _append_to_sessions(ends, fresh, state.document_ids)
+    turns = _append_to_sessions(ends, fresh, index.document_ids)
     around = (*tails, *turns)
     few = len(turns) <= postings.WITHOUT_THREAD
     # Counting the terms of many messages would hold up the event loop.
     counts = _count_terms(around) if few else await asyncio.to_thread(_count_terms, around)
     stored = [_row(m, t, counts[t.document_id]) for m, t in zip(fresh, turns, strict=True)]
-    await conn.execute(_SQL["insert_messages"], {"workspace": workspace, "rows": Jsonb(stored)})
+    await index.conn.execute(_SQL["insert_messages"], {"workspace": index.workspace, "rows": Jsonb(stored)})
     reached = [t for t in tails if t.position > ends[t.session_id] - _NEXT]
     known = set(chain.from_iterable(counts[turn.document_id] for turn in tails))
     documents = _documents(around, counts, [*reached, *turns])
     own = [counts[turn.document_id] for turn in turns]
-    async with conn.pipeline():
-        await postings.remove(conn, workspace, {t.document_id for t in reached}, among=("message", known))
-        await postings.write(conn, workspace, "message", documents, state.mean_length, added=own)
+    async with index.conn.pipeline():
+        removed = {turn.document_id for turn in reached}
+        await postings.remove(index.conn, index.workspace, removed, among=("message", known))
+        await index.write_postings(documents, added=own)
 
 
 def _count_terms(turns: Iterable[_Turn]) -> dict[int, Counter[str]]:
@@ -259,7 +254,7 @@ async def rewrite(
     """
     if not contents:
         return
-    state = await writer.begin(conn, workspace, "message", count=0)
+    index = await writer.begin(conn, workspace, "message")
     values = {"workspace": workspace, "ids": list(contents), "window": _WINDOW}
     found = await (await conn.execute(_SQL["session_window"], values)).fetchall()
     turns = [_Turn(*row[1:]) for row in found]
@@ -290,7 +285,7 @@ async def rewrite(
     await postings.remove(conn, workspace, [turn.document_id for turn in written], among=among)
     documents = _documents(around, counts, written)
     added = [counts[document_id] for document_id in changed]
-    await postings.write(conn, workspace, "message", documents, state.mean_length, added=added, removed=before)
+    await index.write_postings(documents, added=added, removed=before)
 
 
 def _with_content(turn: _Turn, content: str) -> _Turn:
@@ -324,10 +319,9 @@ async def embed_waiting(database: Database, workspace: str, embedder: Embedder) 
             if not kept:
                 continue  # nor may a workspace be made again that was cleared
             vectors = np.stack([vector for _, vector in kept])
-            state = await writer.begin(conn, workspace, "message", count=0)
-            await writer.bind(conn, workspace, vectors, state, model=embedder.name)
-            documents = [(document, "conversation", True) for document, _ in kept]
-            await writer.write_vectors(conn, workspace, documents, vectors, model=embedder.name, hnsw=state.hnsw)
+            index = await writer.begin(conn, workspace, "message", model=embedder.name)
+            await index.bind(vectors)
+            await index.write_vectors([(document, "conversation", True) for document, _ in kept], vectors)
             await conn.execute(_SQL["mark_embedded"], values | {"documents": [document for document, _ in kept]})
         done += len(made)
 

@@ -14,7 +14,7 @@ from reme_core.models import Embedder
 from reme_core.postgres.database import Database
 from reme_core.store import change, rows
 from reme_core.store.change import Close, Version
-from reme_core.store.index import writer
+from reme_core.store.index.writer import begin
 from reme_core.store.sql import load
 from reme_core.types import HistoryEntry, Memory, Source, Status
 
@@ -112,17 +112,17 @@ async def restore_states(
     # The vectors come in this order: first those of memories that are gone, and inserted again.
     vectors = await change.vectors_of([*gone, *reworded], embedder, {})
     async with database.write_transaction(workspace, actor=actor, reason=reason) as conn:
-        state = await writer.begin(conn, workspace, "memory", count=len(gone))
+        index = await begin(conn, workspace, "memory", count=len(gone), model=embedder.name)
         if await (await conn.execute(_VERSION, values)).fetchone() != version:
             raise ConflictError(f"nothing was restored: workspace '{workspace}' was changed meanwhile; try again")
         if gone:
-            await change.insert(conn, workspace, gone, vectors[: len(gone)], state, embedder.name)
+            await change.insert(index, gone, vectors[: len(gone)])
         put_back = [rows.from_memory(memory) for memory in kept]
         await conn.execute(_SQL["put_back"], values | {"rows": Jsonb(put_back)})
         for memory, vector in zip(reworded, vectors[len(gone) :], strict=True):
             earlier, number = before[memory.memory_id], present[memory.memory_id][0]
-            state = await writer.begin(conn, workspace, "memory", count=0)  # each one changes the mean length
-            await change.reindex(conn, workspace, earlier, memory, number, vector[None], state, embedder.name)
+            index = await begin(conn, workspace, "memory", model=embedder.name)  # each one changes the mean length
+            await change.reindex(index, earlier, memory, number, vector[None])
         closing = [Close(name, "deleted") for name, wanted in states.items() if wanted is None]
         await change.close(conn, workspace, closing)
 

@@ -102,8 +102,8 @@ async def furnish(reme: Engine, workspace: str) -> Memory:
 async def test_no_new_workspace_waits_for_the_first_writing_of_another_one(words: Engine) -> None:
     await words.memories.add("old", "She drinks tea.")  # the model is known from now on
     async with words.database.write_transaction("frozen") as conn:
-        state = await writer.begin(conn, "frozen", "memory", count=1)
-        await writer.bind(conn, "frozen", np.ones((1, 64), np.float32), state, model="words")
+        index = await writer.begin(conn, "frozen", "memory", count=1, model="words")
+        await index.bind(np.ones((1, 64), np.float32))
         async with asyncio.timeout(5):
             await words.memories.add("new", "They drink water.")
 

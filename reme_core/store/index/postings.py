@@ -12,11 +12,9 @@ adds segments. `merge` joins segments of similar size, as a log-structured merge
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, pairwise
 from string import Template
 from typing import Any, Literal
@@ -31,6 +29,8 @@ from reme_core.store.sql import load
 from reme_core.text.terms import terms
 
 Corpus = Literal["memory", "message"]
+Terms = Sequence[Counter[str]]
+"""The terms of several documents, with their counts."""
 
 K1, B = 1.2, 0.5  # in the range of Robertson & Zaragoza; on LoCoMo, values around these find as much
 
@@ -50,7 +50,7 @@ _SQL = load("postings.sql")
 
 POST = _SQL["post"]
 """Parts of a statement that write postings and statistics; `postings` and `count` give their values."""
-_WRITE = f"with {POST} select"
+WRITE = f"with {POST} select"
 _REMOVE = Template(_SQL["remove"])
 _REMOVE_ANYWHERE = _REMOVE.substitute(among="")
 _REMOVE_FROM_TERMS = _REMOVE.substitute(among="and p.corpus = %(corpus)s and p.term = any(%(terms)s)")
@@ -130,32 +130,12 @@ def _starts(keys: npt.NDArray[np.int64]) -> list[int]:
     return list(chain.from_iterable(range(start, end, SEGMENT) for start, end in pairwise(bounds)))
 
 
-def count(*, added: Sequence[Counter[str]] = (), removed: Sequence[Counter[str]] = ()) -> dict[str, int]:
+def count(*, added: Terms = (), removed: Terms = ()) -> dict[str, int]:
     """What documents with these own terms add to the statistics of their corpus, for the parts `POST`."""
     return {
         "more": len(added) - len(removed),
         "length": sum(round(sum(c.values())) for c in added) - sum(round(sum(c.values())) for c in removed),
     }
-
-
-async def write(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    corpus: Corpus,
-    documents: Iterable[Document],
-    mean_length: float,
-    *,
-    added: Sequence[Counter[str]] = (),
-    removed: Sequence[Counter[str]] = (),
-) -> None:
-    """Write the postings of documents that are not in the index, and update the statistics of their corpus.
-
-    `added` has the own terms, without those of neighbours, of documents that are new in the corpus, and `removed` those
-    of documents that are no longer in it. If many are new, a thread iterates over the documents.
-    """
-    made = partial(postings, workspace, corpus, documents, mean_length)
-    segments = made() if len(added) <= WITHOUT_THREAD else await asyncio.to_thread(made)
-    await conn.execute(_WRITE, segments | count(added=added, removed=removed))
 
 
 async def remove(
@@ -165,7 +145,7 @@ async def remove(
     *,
     among: tuple[Corpus, Collection[str]] | None = None,
 ) -> None:
-    """Remove the postings of documents; `write` updates the statistics.
+    """Remove the postings of documents; `WRITE` updates the statistics.
 
     `among` is their corpus, and a collection with all their terms. Without it, all segments of the workspace are looked
     at: this also finds postings of other terms that an earlier release made.

@@ -149,7 +149,8 @@ class _Move:
         described = [(numbers[place], still[numbers[place]].kind, still[numbers[place]].active) for place in kept]
         known = await writer.register(conn, self.workspace, self.embedder.name, self.width)
         writer.check_width(self.embedder.name, self.width, known)
-        await writer.write_vectors(conn, self.workspace, described, vectors[kept], model=self.embedder.name, hnsw=False)
+        values = writer.vector_values(self.workspace, described, vectors[kept], model=self.embedder.name, hnsw=False)
+        await conn.execute(writer.WRITE_VECTORS, values)
         return len(kept)
 
     def _report(self, written: int) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pgvector import HalfVector
 from psycopg import AsyncConnection
 
 from reme_core.errors import EmbeddingModelError, InputError
+from reme_core.models.base import Vectors
 from reme_core.postgres.arrays import Integers
-from reme_core.store.index.postings import Corpus
+from reme_core.store.index import postings
+from reme_core.store.index.postings import Corpus, Document, Terms
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 
 # The mean length of few documents varies much, so 50 documents of 20 terms are counted in.
@@ -21,15 +24,28 @@ _PRIOR_DOCUMENTS, _PRIOR_LENGTH = 50, 20
 # Preparing a thousand documents takes some seconds on a busy machine.
 _MANY, _IDLE_SECONDS_PER_THOUSAND = 1_000, 10
 
+VectorKey = tuple[int, str, bool]
+"""What the row of a vector has besides: the number and the kind of its document, and whether that is active."""
+
 _SQL = load("memory.sql")
-_WRITE_VECTORS = f"{_SQL['insert_embeddings']} {_SQL['or_replace_embeddings']}"
+WRITE_VECTORS = f"{_SQL['insert_embeddings']} {_SQL['or_replace_embeddings']}"
+"""A statement that writes vectors; `vector_values` gives its values."""
 
 
 @dataclass(frozen=True, slots=True)
-class IndexState:
-    """The index of a workspace before something is written to it, and the numbers for new documents."""
+class IndexWriter:
+    """Writes to the index of a workspace in one transaction; `begin` gives one.
 
-    model: str | None
+    It also tells how the index was before, and has the numbers for new documents.
+    """
+
+    conn: AsyncConnection[Any]
+    workspace: str
+    corpus: Corpus
+    model: str
+    """The model of the vectors that are written."""
+    bound_to: str | None
+    """The model of the workspace's vectors; None if it has none yet."""
     dimensions: int | None
     hnsw: bool
     is_behind: bool
@@ -41,11 +57,51 @@ class IndexState:
     """How many segments of postings were written since the last merge."""
     document_ids: list[int]
 
+    async def bind(self, vectors: Vectors) -> None:
+        """Check that these vectors may be written; the first ones of a workspace bind it to their model.
 
-async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, count: int) -> IndexState:
-    """Read the state of the index, with numbers for `count` new documents; the first call creates the workspace.
+        Raises:
+            EmbeddingModelError: The workspace is bound to another model.
+            InputError: Other vectors of the model have another width.
+        """
+        if self.bound_to not in (None, self.model):
+            raise EmbeddingModelError(
+                f"workspace '{self.workspace}' holds vectors of '{self.bound_to}', not of '{self.model}', and the two "
+                f"cannot be compared. Run `reme reembed --workspace {self.workspace}` to move it, or configure "
+                f"'{self.bound_to}' again"
+            )
+        width = vectors.shape[1]
+        # Another workspace may have vectors of the same model already; `register` returns their width then.
+        known = self.dimensions or await register(self.conn, self.workspace, self.model, width)
+        if len(vectors):
+            check_width(self.model, width, known)
 
-    Call it in a `Database.write_transaction`: then nobody else changes the state until the documents are written.
+    def vector_values(self, documents: Sequence[VectorKey], vectors: Vectors) -> dict[str, Any]:
+        """The values of a statement that writes the vectors of documents, row n that of document n."""
+        return vector_values(self.workspace, documents, vectors, model=self.model, hnsw=self.hnsw)
+
+    async def write_vectors(self, documents: Sequence[VectorKey], vectors: Vectors) -> None:
+        """Write the vectors of documents; call `bind` before."""
+        await self.conn.execute(WRITE_VECTORS, self.vector_values(documents, vectors))
+
+    async def write_postings(self, documents: Iterable[Document], *, added: Terms, removed: Terms = ()) -> None:
+        """Write the postings of documents that are not in the index, and update the statistics of their corpus.
+
+        `added` has the own terms, without those of neighbours, of documents that are new in the corpus, and `removed`
+        those of documents that are no longer in it. If many are new, a thread iterates over the documents.
+        """
+        made = partial(postings.postings, self.workspace, self.corpus, documents, self.mean_length)
+        segments = made() if len(added) <= postings.WITHOUT_THREAD else await asyncio.to_thread(made)
+        await self.conn.execute(postings.WRITE, segments | postings.count(added=added, removed=removed))
+
+
+async def begin(
+    conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, count: int = 0, model: str = ""
+) -> IndexWriter:
+    """A writer of the index, with numbers for `count` new documents; the first call creates the workspace.
+
+    Call it in a `Database.write_transaction`: then nobody else changes the index until the documents are written.
+    Without a `model` it writes no vectors.
     """
     values = {"workspace": workspace, "corpus": corpus}
     if count > _MANY:
@@ -60,31 +116,11 @@ async def begin(conn: AsyncConnection[Any], workspace: str, corpus: Corpus, *, c
         await conn.execute(ENSURE_WORKSPACE, values)
         found = await (await conn.execute(_SQL["begin_indexing"], values)).fetchone()
     assert found is not None and numbers is not None
-    model, dimensions, hnsw, is_behind, documents, length, unmerged_segments = found
-    ids = numbers[0]
+    bound_to, dimensions, hnsw, is_behind, documents, length, unmerged = found
     mean = (length + _PRIOR_DOCUMENTS * _PRIOR_LENGTH) / (documents + _PRIOR_DOCUMENTS)
-    return IndexState(model, dimensions, hnsw, is_behind, documents, mean, unmerged_segments, ids)
-
-
-async def bind(
-    conn: AsyncConnection[Any], workspace: str, vectors: npt.NDArray[np.float32], state: IndexState, *, model: str
-) -> None:
-    """Check that vectors of `model` may be written; the first vectors of a workspace bind it to their model.
-
-    Raises:
-        EmbeddingModelError: The workspace is bound to another model.
-        InputError: Other vectors of the model have another width.
-    """
-    if state.model not in (None, model):
-        raise EmbeddingModelError(
-            f"workspace '{workspace}' holds vectors of '{state.model}', not of '{model}', and the two cannot be "
-            f"compared. Run `reme reembed --workspace {workspace}` to move it, or configure '{state.model}' again"
-        )
-    width = vectors.shape[1]
-    # Another workspace may have vectors of the same model already; `register` returns their width then.
-    known = state.dimensions or await register(conn, workspace, model, width)
-    if len(vectors):
-        check_width(model, width, known)
+    return IndexWriter(
+        conn, workspace, corpus, model, bound_to, dimensions, hnsw, is_behind, documents, mean, unmerged, numbers[0]
+    )
 
 
 def check_width(model: str, width: int, known: int) -> None:
@@ -106,14 +142,9 @@ async def register(conn: AsyncConnection[Any], workspace: str, model: str, width
 
 
 def vector_values(
-    workspace: str,
-    documents: Sequence[tuple[int, str, bool]],
-    vectors: npt.NDArray[np.float32],
-    *,
-    model: str,
-    hnsw: bool,
+    workspace: str, documents: Sequence[VectorKey], vectors: Vectors, *, model: str, hnsw: bool
 ) -> dict[str, Any]:
-    """The values of a statement that writes vectors; row n is of document n, `(document_id, kind, active)`."""
+    """The values of a statement that writes vectors, row n that of document n."""
     ids, kinds, active = zip(*documents, strict=True) if documents else ((), (), ())
     return {
         "workspace": workspace,
@@ -124,20 +155,6 @@ def vector_values(
         "active": list(active),
         "vectors": [HalfVector(vector) for vector in vectors],
     }
-
-
-async def write_vectors(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    documents: Sequence[tuple[int, str, bool]],
-    vectors: npt.NDArray[np.float32],
-    *,
-    model: str,
-    hnsw: bool,
-) -> None:
-    """Write the vectors of documents, as `vector_values` takes them; call `bind` before."""
-    values = vector_values(workspace, documents, vectors, model=model, hnsw=hnsw)
-    await conn.execute(_WRITE_VECTORS, values)
 
 
 async def remove_vectors(conn: AsyncConnection[Any], workspace: str, document_ids: Collection[int]) -> None:

@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -23,7 +23,7 @@ from reme_core.errors import InputError, LibraryError
 from reme_core.models.base import Embedder, Vectors
 from reme_core.postgres.database import Database
 from reme_core.store import change, rows, tool_calls
-from reme_core.store.index import postings, writer
+from reme_core.store.index.writer import begin
 from reme_core.store.libraries.calls import take_calls
 from reme_core.store.libraries.format import bad_line, read_lines
 from reme_core.store.sql import load
@@ -48,9 +48,9 @@ async def load_library(
 ) -> int:
     """Load a library; see `Workspaces.load`."""
     with _open(path) as file, tempfile.TemporaryFile(prefix="reme-vectors-") as spool:
-        before, earlier = _file_stamp(file), set[str]()
+        before = _file_stamp(file)
         batches = partial(_batches, file, path, database.settings.redact)
-        total = sum([len(batch) async for batch in batches()])
+        total = await _count(batches(), path)
         width = await _embed(batches(), embedder, spool, total, on_progress)
         spool.seek(0)
         async with database.write_transaction(workspace, actor="load", reason=f"loaded from {path.name}") as conn:
@@ -58,11 +58,29 @@ async def load_library(
                 await _drop_memories(conn, workspace)
             async for batch in batches():
                 vectors = await anyio.to_thread.run_sync(_read_vectors, spool, len(batch), width)
-                await _insert(conn, workspace, path, batch, vectors, embedder.name, earlier, replace=replace)
+                index = await begin(conn, workspace, "memory", count=len(batch), model=embedder.name)
+                memories = [memory for _, memory in batch]
+                if not replace:
+                    await _drop_same(conn, workspace, [memory.memory_id for memory in memories])
+                await tool_calls.insert(conn, workspace, _calls_in(path, batch))
+                await change.insert(index, memories, vectors)  # new ids only, unless the file was changed; see below
             # Each step reads the file anew: after a change, vectors would stand with other memories.
             if _file_stamp(file) != before:
                 raise LibraryError(f"{path} was changed while it was read; nothing was loaded", path=str(path))
     return total
+
+
+async def _count(batches: AsyncIterator[Numbered], path: Path) -> int:
+    """How many memories there are, after a check that no two have one id."""
+    known = set[str]()
+    async for batch in batches:
+        for number, memory in batch:
+            if memory.memory_id in known:
+                raise bad_line(
+                    path, number, f"memory_id '{memory.memory_id}' stands on an earlier line too; change one"
+                )
+            known.add(memory.memory_id)
+    return len(known)
 
 
 async def _embed(
@@ -84,34 +102,6 @@ async def _embed(
             if on_progress is not None:
                 on_progress(done, total)
     return width
-
-
-async def _insert(
-    conn: AsyncConnection[Any],
-    workspace: str,
-    path: Path,
-    batch: Numbered,
-    vectors: Vectors,
-    model: str,
-    earlier: set[str],
-    *,
-    replace: bool,
-) -> None:
-    ids = [memory.memory_id for _, memory in batch]
-    twice = set[str]()
-    # All earlier lines count: a memory that an earlier batch stored would be replaced as if it had been there before.
-    for memory_id in ids:
-        (twice if memory_id in earlier else earlier).add(memory_id)
-    state = await writer.begin(conn, workspace, "memory", count=len(batch))
-    if not replace:
-        await _drop_same(conn, workspace, ids)
-    if not twice:
-        memories = [memory for _, memory in batch]
-        await tool_calls.insert(conn, workspace, _calls_in(path, batch))
-        twice = set(await change.insert(conn, workspace, memories, vectors, state, model))
-    if twice:
-        number, memory = next(item for item in reversed(batch) if item[1].memory_id in twice)
-        raise bad_line(path, number, f"memory_id '{memory.memory_id}' stands on an earlier line too; change one")
 
 
 def _calls_in(path: Path, batch: Numbered) -> list[tool_calls.Call]:
@@ -152,11 +142,8 @@ async def _drop_same(conn: AsyncConnection[Any], workspace: str, ids: Sequence[s
     values = {"workspace": workspace, "ids": list(ids)}
     found = await (await conn.execute(rows.BY_IDS, values)).fetchall()
     if found:
-        numbers = [row[0] for row in found]
-        gone = [change.weigh(rows.to_memory(workspace, row[1:])) for row in found]
-        await writer.remove_vectors(conn, workspace, numbers)
-        await postings.remove(conn, workspace, numbers, among=("memory", set(chain.from_iterable(gone))))
-        await postings.write(conn, workspace, "memory", (), 1.0, removed=gone)
+        same = {number: rows.to_memory(workspace, row) for number, *row in found}
+        await change.unindex(conn, workspace, same, without_trace=False)
         await _drop(conn, workspace, ids)
 
 
