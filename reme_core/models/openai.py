@@ -46,20 +46,16 @@ class OpenAIEmbedder(RemoteModel):
         asked = {"dimensions": dimensions} if dimensions else {}
         super().__init__(model, endpoint, params={**(params or {}), **asked}, on_call=on_call)
         self.name = f"{model}@{dimensions}" if dimensions else model
-        self._width = dimensions
+        self.dimensions = dimensions
+        """The width of the vectors: the one asked for, or else that of the first answer."""
         self._batch_size = min(batch_size or self.batch_limit, self.batch_limit)
         # Base64 takes about a third of the bytes. A server that refuses it is asked for plain lists from then on.
         self._use_base64 = True
 
-    @property
-    def dimensions(self) -> int | None:
-        """The width of the vectors: the one asked for, or else that of the first answer."""
-        return self._width
-
     async def embed(self, texts: Sequence[str], input_type: InputType = "passage") -> Vectors:
         """Embed texts; see `Embedder.embed`. Queries and passages are embedded alike: the API has no field for that."""
         if not texts:
-            return np.empty((0, self._width or 0), dtype=np.float32)
+            return np.empty((0, self.dimensions or 0), dtype=np.float32)
         clean, size = [_clean(text) for text in texts], self._batch_size
         batches = [clean[start : start + size] for start in range(0, len(clean), size)]
         with self._report(f"embed_{input_type}") as usage:
@@ -110,13 +106,13 @@ class OpenAIEmbedder(RemoteModel):
             )
         vectors = [_decode(getattr(row, "embedding", None)) for row in rows]
         widths = {len(vector) for vector in vectors}
-        expected = self._width or min(widths)
+        expected = self.dimensions or min(widths)
         if widths != {expected} or not expected:
             raise ModelAnswerError(
                 f"{self.name} at {self._endpoint.address} gave vectors {sorted(widths)} wide where {expected} was "
                 "expected; set dimensions to the model's width, or leave it out where the server can't choose"
             )
-        self._width = expected
+        self.dimensions = expected
         return np.stack(vectors)
 
 

@@ -67,7 +67,10 @@ def check_workspace(workspace_id: str) -> str:
 class Database:
     """A Postgres database with its pool of connections. Open one with `Database.open`, and close it.
 
-    It belongs to the event loop in which it was opened. Any number of tasks of that loop may use it.
+    It belongs to the event loop in which it was opened. Any number of tasks of that loop may use it. What runs
+    statements raises `InputError` for what cannot name a workspace, and `DatabaseUnavailableError` if there is no
+    connection, or it broke off. Then nothing was written, unless it broke off in a commit, or while `execute` waited
+    for the answer.
     """
 
     def __init__(self, settings: Settings, url: str, server: EmbeddedServer | None) -> None:
@@ -139,10 +142,6 @@ class Database:
                 texts.
             params: Values for the placeholders.
             settings: Settings of Postgres for this statement alone, such as `{"hnsw.ef_search": "100"}`.
-
-        Raises:
-            InputError: `workspace_id` is no valid name of a workspace.
-            DatabaseUnavailableError: There is no connection, and none could be made.
         """
         settings = self._each | self._of_read | {"reme.workspace": check_workspace(workspace_id), **(settings or {})}
         if self._session.has_nodes:
@@ -164,11 +163,6 @@ class Database:
         """Run one statement that writes, as a transaction of its own and in one round trip; return its rows.
 
         The workspace and the statement are as for `fetch`. Who does it, and the reason, are for the history.
-
-        Raises:
-            InputError: `workspace_id` is no valid name of a workspace.
-            DatabaseUnavailableError: There is no connection, or it broke off. If it broke off after the statement was
-                sent, the statement may have been carried out.
         """
         settings = self._write_settings(workspace_id, actor, reason)
         async with self._connection(self._shares.of_write(workspace_id)) as connection:
@@ -178,13 +172,7 @@ class Database:
     async def transaction(
         self, workspace_id: str, *, actor: str = "", reason: str = ""
     ) -> AsyncIterator[AsyncConnection[Row]]:
-        """A transaction that sees and writes one workspace; an exception inside it rolls it back.
-
-        Raises:
-            InputError: `workspace_id` is no valid name of a workspace.
-            DatabaseUnavailableError: There is no connection, or it broke off. Then nothing was written, unless it broke
-                off in the commit itself.
-        """
+        """A transaction that sees and writes one workspace; an exception inside it rolls it back."""
         settings = self._write_settings(workspace_id, actor, reason)
         async with self._transaction(settings, self._shares.of_write(workspace_id)) as connection:
             yield connection

@@ -8,7 +8,7 @@ from typing import Final
 
 from reme_core.text.regex import regex
 from reme_core.text.timex.chinese import NUMBER, UNIT, number, rules, unit_of
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, move, next_after, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join_ranges, move
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
@@ -43,27 +43,17 @@ def find(text: str, now: datetime) -> list[Expression]:
     anchored = list(_find_anchored(text))
     atoms = drop_overlaps([_shift(text, atom) for atom in rules.find(text, now)])
     atoms = [atom for atom in atoms if all(atom.end <= other.start or atom.start >= other.end for other in anchored)]
-    atoms = [_open_side(text, atom) for atom in _join_ranges(text, atoms) if not atom.weak]
+    atoms = [_open_side(text, atom) for atom in join_ranges(text, atoms, _TO, _extent) if not atom.weak]
     return drop_overlaps(atoms + anchored)
 
 
-def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
-    """Join two expressions into one range: 从三月到五月."""
-    joined: list[Expression] = []
-    for found in atoms:
-        first = joined[-1] if joined else None
-        gap = _TO.fullmatch(text, first.end, found.start) if first else None
-        atom = next_after(first, found, text) if first and gap else found
-        between = _BETWEEN.match(text, atom.end)
-        begins = range_start(first, atom) if first and gap and not first.recurring and not atom.recurring else None
-        # 和 is also "and": 三月和五月 are two months, 三月和五月之间 is a range.
-        if first is None or gap is None or begins is None or ("和" in gap[0] and not between):
-            joined.append(atom)
-            continue
-        opening = search_before(_FROM, text, first.start)
-        start, end = opening.start() if opening else first.start, between.end() if between else atom.end
-        joined[-1] = join(first, atom, begins, start=start, end=end)
-    return joined
+def _extent(text: str, first: Expression, last: Expression, between: str) -> tuple[int, int] | None:
+    closing = _BETWEEN.match(text, last.end)
+    # 和 is also "and": 三月和五月 are two months, 三月和五月之间 is a range.
+    if "和" in between and not closing:
+        return None
+    opening = search_before(_FROM, text, first.start)
+    return opening.start() if opening else first.start, closing.end() if closing else last.end
 
 
 def _shift(text: str, atom: Expression) -> Expression:

@@ -26,7 +26,7 @@ from reme_core.text.timex.english_words import (
     number,
     unit_of,
 )
-from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join, move, next_after, range_start
+from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join_ranges, move
 from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
@@ -113,7 +113,7 @@ def find(text: str, now: datetime) -> list[Expression]:
     """Find the English time expressions of a text, in order; they do not overlap."""
     atoms = drop_overlaps(list(rules.find(text, now)))
     atoms = [_narrow_to_clock(text, _narrow_to_third(text, _confirm_weak(text, atom))) for atom in atoms]
-    atoms = _join_ranges(text, _merge_weekdays(text, atoms))
+    atoms = join_ranges(text, _merge_weekdays(text, atoms), _TO, _extent)
     atoms = [_open_side(text, _shift(text, atom)) for atom in atoms if not atom.weak]
     return drop_overlaps(atoms + _find_anchored(text, atoms))
 
@@ -217,28 +217,16 @@ def _merge_weekdays(text: str, atoms: list[Expression]) -> list[Expression]:
     return merged
 
 
-def _join_ranges(text: str, atoms: list[Expression]) -> list[Expression]:
-    """Join two expressions into one range: "from March to May"."""
-    joined: list[Expression] = []
-    for found in atoms:
-        first = joined[-1] if joined else None
-        gap = _TO.fullmatch(text, first.end, found.start) if first else None
-        opening = search_before(_FROM, text, first.start) if first and gap else None
-        atom = next_after(first, found, text) if first and gap else found
-        # A weak first end ("May to July") needs no further sign: the second one makes it a time, and gives its year.
-        if first and gap and _is_range(first, atom, gap, opening) and (begins := range_start(first, atom)):
-            joined[-1] = join(first, atom, begins, start=opening.start() if opening else first.start, end=atom.end)
-        else:
-            joined.append(atom)
-    return joined
-
-
-def _is_range(first: Expression, last: Expression, gap: re.Match[str], opening: re.Match[str] | None) -> bool:
-    if first.recurring or last.recurring or (last.weak and not opening):
-        return False
+def _extent(text: str, first: Expression, last: Expression, between: str) -> tuple[int, int] | None:
+    opening = search_before(_FROM, text, first.start)
+    # A weak first end ("May to July") needs no further sign: the second one makes it a time, and gives its year.
+    if last.weak and not opening:
+        return None
     # "March and May" are two months, "between March and May" is a range.
     is_between = opening is not None and opening["from"].lower() == "between"
-    return is_between or not gap[0].strip().lower().startswith("and")
+    if between.strip().lower().startswith("and") and not is_between:
+        return None
+    return opening.start() if opening else first.start, last.end
 
 
 def _shift(text: str, atom: Expression) -> Expression:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -16,6 +17,8 @@ from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.mention import Expression, Span, TimeMention
 from reme_core.types import TimeRange
 
+Extent = Callable[[str, Expression, Expression, str], tuple[int, int] | None]
+
 
 def drop_overlaps(found: list[Expression]) -> list[Expression]:
     """Keep the longest of expressions that overlap; returns them in the order of the text."""
@@ -27,7 +30,32 @@ def drop_overlaps(found: list[Expression]) -> list[Expression]:
     return kept
 
 
-def next_after(first: Expression, last: Expression, text: str) -> Expression:
+def join_ranges(text: str, atoms: list[Expression], to: re.Pattern[str], extent: Extent) -> list[Expression]:
+    """Join each two expressions that `to` stands between into one range.
+
+    `extent` says where the words of a range begin and end, or None of two times ("March and May"). It is given the
+    text, both expressions, and the words between these.
+    """
+    joined: list[Expression] = []
+    for found in atoms:
+        first = joined[-1] if joined else None
+        gap = to.fullmatch(text, first.end, found.start) if first else None
+        if first is None or gap is None:
+            joined.append(found)
+            continue
+        last = _next_after(first, found, text)
+        places = None if first.recurring or last.recurring else extent(text, first, last, gap[0])
+        begins = _range_start(first, last) if places else None
+        if places is None or begins is None:
+            joined.append(last)
+            continue
+        span = Span(begins, last.span.end, last.span.precision)
+        relative = first.relative and last.relative
+        joined[-1] = replace(last, start=places[0], end=places[1], span=span, relative=relative, weak=False)
+    return joined
+
+
+def _next_after(first: Expression, last: Expression, text: str) -> Expression:
     """`last`, or the next such time behind a `first` whose words fix its day: Sunday in "from today to Sunday"."""
     begins, start, end = first.span.start, last.span.start, last.span.end
     if begins is None or start is None or end is None or start >= begins or not last.relative:
@@ -46,7 +74,7 @@ _FIXED: Final = regex(
 _WEEKLY: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天末]", re.IGNORECASE)
 
 
-def range_start(first: Expression, last: Expression) -> datetime | None:
+def _range_start(first: Expression, last: Expression) -> datetime | None:
     """When the range from `first` to `last` begins, or None if it would run backwards.
 
     If `first` has no year (or week) of its own, it takes the latest one before `last`: in "from March to May 2023",
@@ -62,13 +90,6 @@ def range_start(first: Expression, last: Expression) -> datetime | None:
     while first.relative and not last.relative and add_months(begins, 12) <= ends:
         begins = add_months(begins, 12)
     return begins
-
-
-def join(first: Expression, last: Expression, begins: datetime, *, start: int, end: int) -> Expression:
-    """The range from `first` to `last`, in the words from `start` to `end`."""
-    span = Span(begins, last.span.end, last.span.precision)
-    relative = first.relative and last.relative
-    return replace(last, start=start, end=end, span=span, relative=relative, weak=False)
 
 
 def move(atom: Expression, amount: float, unit: Unit, *, before: bool) -> Expression | None:
