@@ -96,7 +96,7 @@ class Engine:
         self.log_writer = LogWriter(database)
         noted = self.log_writer.log_call
         default = embedder(self.settings, on_call=noted)
-        models = self._workspace_models = WorkspaceModels(database, self.settings, default, on_call=noted)
+        models = self._workspace_models = WorkspaceModels(database, default, on_call=noted)
         self._chats = chat_models(self.settings, on_call=noted)
         if self._agent_chat is not None:
             # The agent made it before there was a log.

@@ -13,25 +13,21 @@ from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
 
-@dataclass(frozen=True, slots=True)
-class Reals:
+@dataclass(frozen=True)
+class _Array:
+    values: npt.NDArray[Any]
+
+
+class Reals(_Array):
     """A one-dimensional array of float32, as `real[]`."""
 
-    values: npt.NDArray[np.float32]
 
-
-@dataclass(frozen=True, slots=True)
-class Integers:
+class Integers(_Array):
     """A one-dimensional array of int64, as `bigint[]`."""
 
-    values: npt.NDArray[np.int64]
 
-
-@dataclass(frozen=True, slots=True)
-class Booleans:
+class Booleans(_Array):
     """A one-dimensional array of bool, as `boolean[]`."""
-
-    values: npt.NDArray[np.bool_]
 
 
 def _dumper(element: int, array: int, layout: str) -> type[Dumper]:

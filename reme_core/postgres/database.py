@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Self
 
 import anyio
@@ -34,12 +34,13 @@ from reme_core.postgres.session import (
     configure,
     milliseconds,
     prepare,
-    roll_back,
     run,
     tidy,
 )
 from reme_core.postgres.shares import Shares
 from reme_core.settings import Settings
+
+Transaction = AbstractAsyncContextManager[AsyncConnection[Row]]
 
 ALL_WORKSPACES = "*"
 """With this name the policies show the rows of every workspace; no workspace may have it."""
@@ -134,14 +135,8 @@ class Database:
         """Run one statement that reads, for one workspace and in one round trip, and return its rows.
 
         If the connection turns out to be dead, the statement is run again on a new one. So it must not write: use
-        `execute` for that.
-
-        Args:
-            workspace_id: The workspace whose rows it sees.
-            sql: One statement with `%s` or `%(name)s` placeholders. Each connection prepares it, so use few different
-                texts.
-            params: Values for the placeholders.
-            settings: Settings of Postgres for this statement alone, such as `{"hnsw.ef_search": "100"}`.
+        `execute` for that. It has `%s` or `%(name)s` placeholders. Each connection prepares it, so use few different
+        texts. The settings are Postgres', for this statement alone, such as `{"hnsw.ef_search": "100"}`.
         """
         settings = self._each | self._of_read | {"reme.workspace": check_workspace(workspace_id), **(settings or {})}
         if self._session.has_nodes:
@@ -168,14 +163,9 @@ class Database:
         async with self._connection(self._shares.of_write(workspace_id)) as connection:
             return await run(connection, settings, sql, params)
 
-    @asynccontextmanager
-    async def transaction(
-        self, workspace_id: str, *, actor: str = "", reason: str = ""
-    ) -> AsyncIterator[AsyncConnection[Row]]:
+    def transaction(self, workspace_id: str, *, actor: str = "", reason: str = "") -> Transaction:
         """A transaction that sees and writes one workspace; an exception inside it rolls it back."""
-        settings = self._write_settings(workspace_id, actor, reason)
-        async with self._transaction(settings, self._shares.of_write(workspace_id)) as connection:
-            yield connection
+        return self._transaction(self._write_settings(workspace_id, actor, reason), self._shares.of_write(workspace_id))
 
     @asynccontextmanager
     async def write_transaction(
@@ -190,24 +180,26 @@ class Database:
             ConflictError: Others held the lock for all of `limits.lock_seconds`.
         """
         settings, share = self._write_settings(workspace_id, actor, reason), self._shares.of_write(workspace_id)
-        async with (
-            self._turn_to_lock(workspace_id),
-            self._transaction(settings, share, LOCKED) as connection,
-        ):
-            yield connection
+        patience = self.settings.limits.lock_seconds
+        async with AsyncExitStack() as stack:
+            try:
+                # Without a connection; only the first writer of this process waits for the lock of Postgres.
+                async with asyncio.timeout(patience):
+                    await stack.enter_async_context(self._shares.of_lock(workspace_id))
+            except TimeoutError:
+                await self._ping()
+                problem = f"others wrote to workspace '{workspace_id}' for all of {patience:g} s; try again"
+                raise ConflictError(problem) from None
+            yield await stack.enter_async_context(self._transaction(settings, share, LOCKED))
 
-    @asynccontextmanager
-    async def snapshot(self, workspace_id: str) -> AsyncIterator[AsyncConnection[Row]]:
+    def snapshot(self, workspace_id: str) -> Transaction:
         """A transaction whose statements read one workspace as it is at one moment; it writes and locks nothing."""
         settings = self._each | self._of_read | {"reme.workspace": check_workspace(workspace_id)}
-        async with self._transaction(settings, self._shares.of_read(workspace_id), SNAPSHOT) as connection:
-            yield connection
+        return self._transaction(settings, self._shares.of_read(workspace_id), SNAPSHOT)
 
-    @asynccontextmanager
-    async def maintenance(self) -> AsyncIterator[AsyncConnection[Row]]:
+    def maintenance(self) -> Transaction:
         """A transaction that sees and writes all workspaces, and what belongs to none."""
-        async with self._transaction(self._each | {"reme.workspace": ALL_WORKSPACES}, ()) as connection:
-            yield connection
+        return self._transaction(self._each | {"reme.workspace": ALL_WORKSPACES}, ())
 
     async def execute_anywhere(self, sql: str, params: Params = None) -> list[Row]:
         """Run one statement that sees and writes all workspaces, as a transaction of its own; return its rows."""
@@ -315,21 +307,6 @@ class Database:
                     await pool.putconn(connection)
 
     @asynccontextmanager
-    async def _turn_to_lock(self, workspace_id: str) -> AsyncIterator[None]:
-        """Wait for the writers of this process that came before."""
-        # They wait here, without a connection; only the first of them waits for the lock of Postgres.
-        patience = self.settings.limits.lock_seconds
-        async with AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout(patience):
-                    await stack.enter_async_context(self._shares.of_lock(workspace_id))
-            except TimeoutError:
-                await self._ping()
-                problem = f"others wrote to workspace '{workspace_id}' for all of {patience:g} s; try again"
-                raise ConflictError(problem) from None
-            yield
-
-    @asynccontextmanager
     async def _transaction(
         self, settings: Mapping[str, str], share: Collection[asyncio.Semaphore], opening: str = "begin"
     ) -> AsyncIterator[AsyncConnection[Row]]:
@@ -343,13 +320,7 @@ class Database:
                     if time.monotonic() > deadline:
                         raise
                     continue
-                try:
-                    yield connection
-                except BaseException:
-                    # A cancelled task has to roll back as well, before the pool takes the connection.
-                    with anyio.CancelScope(shield=True):
-                        await roll_back(connection)
-                    raise
+                yield connection  # where this raises an error, `_connection` rolls back
                 await connection.commit()
                 return
 
@@ -362,7 +333,6 @@ class Database:
             await begin(connection, settings, opening)
         except psycopg.OperationalError:
             if not connection.closed:
-                await roll_back(connection)
                 raise
             await stack.aclose()
             await self.pool.check()

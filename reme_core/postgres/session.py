@@ -162,18 +162,13 @@ async def configure(connection: AsyncConnection[Row], settings: Mapping[str, str
         await connection.execute(f"select {calls}", list(settings.values()), prepare=False)
 
 
-async def roll_back(connection: AsyncConnection[Any]) -> None:
-    """End a transaction on a connection that may be dead."""
-    with suppress(OperationalError):  # the server rolls back the transaction of a dead connection
-        await connection.rollback()
-
-
 async def tidy(connection: Connection) -> None:
-    """Close a connection, or end its transaction, if a task was cancelled where others could not go on with it."""
+    """Roll back what failed or was cancelled, so that others can go on with the connection; or else close it."""
     if connection.info.pipeline_status != PipelineStatus.OFF:  # cancelled within a pipeline, where it fails for others
         await connection.close()
-    elif connection.info.transaction_status != TransactionStatus.IDLE:  # while it began; the pool would warn of it
-        await roll_back(connection)
+    elif connection.info.transaction_status != TransactionStatus.IDLE:
+        with suppress(OperationalError):  # the server rolls back the transaction of a dead connection
+            await connection.rollback()
 
 
 async def begin(connection: Connection, settings: Mapping[str, str], opening: str) -> None:
@@ -190,7 +185,9 @@ async def begin(connection: Connection, settings: Mapping[str, str], opening: st
 
 async def run(connection: Connection, settings: Mapping[str, str], sql: str, params: Params) -> list[Row]:
     """Run a statement with these settings as one transaction, in one round trip."""
-    text, values = _with_numbers(sql, params)
+    # Without values, a % is no placeholder.
+    text, names = (sql.encode(), []) if params is None else _number_placeholders(sql)
+    values = [params[name] for name in names] if isinstance(params, Mapping) else params
     cursor: AsyncRawCursor[Row] = AsyncRawCursor(connection)
     cursor.format = Format.BINARY
     # The pipeline sends both together, and Postgres takes what one pipeline sends as one transaction.
@@ -200,14 +197,6 @@ async def run(connection: Connection, settings: Mapping[str, str], sql: str, par
     # `cursor.description` would say the same, but builds an object for each column.
     has_rows = cursor.pgresult is not None and cursor.pgresult.status == ExecStatus.TUPLES_OK
     return await cursor.fetchall() if has_rows else []
-
-
-def _with_numbers(sql: str, params: Params) -> tuple[bytes, Sequence[Any] | None]:
-    """A statement as Postgres takes it, with its values in the order of their numbers."""
-    if params is None:
-        return sql.encode(), None
-    text, names = _number_placeholders(sql)
-    return text, [params[name] for name in names] if isinstance(params, Mapping) else params
 
 
 @lru_cache(maxsize=512)

@@ -29,23 +29,18 @@ _LONGEST: Final = 2**30
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A text that left the window.
-
-    Attributes:
-        artifact_id: Its handle.
-        kind: `output` for the output of a tool or another long message; `turns` for old turns that a summary replaces.
-        source: The call of the tool, or who spoke.
-        content: The text, in full.
-        summary: The text that replaces the turns in the window.
-        author: Who wrote the summary: a model, or `rules`.
-    """
+    """A text that left the window."""
 
     artifact_id: str
+    """Its handle."""
     kind: Literal["output", "turns"]
+    """The output of a tool or another long message, or old turns that a summary replaces."""
     source: str
+    """The call of the tool, or who spoke."""
     content: str
     summary: str = ""
     author: str = ""
+    """Who wrote the summary: a model, or `rules`."""
 
 
 @dataclass(frozen=True, slots=True)

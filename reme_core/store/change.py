@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -202,16 +202,11 @@ async def apply(
     index = await writer.begin(conn, workspace, "memory", count=len(change.add), model=model)
     if change.expected_version is not None:
         await _expect_unchanged(conn, workspace, change.expected_version)
-    if change.summarised:
-        read = change.summarised
-        hashes = [hashlib.md5(words.encode(), usedforsecurity=False).hexdigest() for words in read.values()]
-        problem = "messages were summarised already, or edited"
-        await _expect(conn, workspace, "mark_read", list(read), problem, hashes=hashes)
-    if change.guided:
-        await _expect(conn, workspace, "mark_guided", list(change.guided), "guidance was made from these calls already")
-    if change.learned:
-        problem = "episodes are gone, or were learned from already"
-        await _expect(conn, workspace, "mark_learned", list(change.learned), problem)
+    read = change.summarised
+    hashes = [hashlib.md5(words.encode(), usedforsecurity=False).hexdigest() for words in read.values()]
+    await _expect(conn, workspace, "mark_read", read, "messages were summarised already, or edited", hashes=hashes)
+    await _expect(conn, workspace, "mark_guided", change.guided, "guidance was made from these calls already")
+    await _expect(conn, workspace, "mark_learned", change.learned, "episodes are gone, or were learned from already")
     if change.add:
         if existing := await insert(index, change.add, vectors):
             raise _conflict(workspace, "a memory with this id exists already", existing)
@@ -222,16 +217,13 @@ async def apply(
         if missing := [c.memory_id for c in change.close if c.memory_id not in closed]:
             raise _conflict(workspace, "no active memory has the id", missing)
     # After the additions: a memory that was just added may get evidence and notes, too.
-    if change.confirm:
-        await _expect(conn, workspace, "confirm_memories", list(change.confirm), "no memory has the id")
+    await _expect(conn, workspace, "confirm_memories", change.confirm, "no memory has the id")
     if change.support:
         values = {"workspace": workspace, "sources": Jsonb(_source_rows(change.support)), "ids": list(change.support)}
         await conn.execute(_SQL["insert_sources"], values)
         await conn.execute(_SQL["date_quotes"], values)
-    if change.annotate:
-        notes = [{"memory_id": memory_id, "metadata": dict(note)} for memory_id, note in change.annotate.items()]
-        ids = list(change.annotate)
-        await _expect(conn, workspace, "annotate_memories", ids, "no memory has the id", rows=Jsonb(notes))
+    notes = Jsonb([{"memory_id": name, "metadata": dict(note)} for name, note in change.annotate.items()])
+    await _expect(conn, workspace, "annotate_memories", change.annotate, "no memory has the id", rows=notes)
     return index
 
 
@@ -243,8 +235,7 @@ async def insert(index: writer.IndexWriter, memories: Sequence[Memory], vectors:
 
     If they are many, their vectors join the HNSW index later: until this transaction ends, other writers wait.
 
-    Returns:
-        The ids that existed already; if there are any, the transaction must be rolled back.
+    Returns the ids that existed already; if there are any, the transaction must be rolled back.
     """
     await index.bind(vectors)
     if index.hnsw and len(memories) > hnsw.INSERTED:
@@ -252,24 +243,23 @@ async def insert(index: writer.IndexWriter, memories: Sequence[Memory], vectors:
         index = replace(index, hnsw=False)
     existing: list[str] = []
     batches = _batches(index, memories, vectors)
-    async for ids, values in _prepare_ahead(batches) if len(memories) > postings.WITHOUT_THREAD else _as_async(batches):
+    async for ids, values in _prepare(batches, ahead=len(memories) > postings.WITHOUT_THREAD):
         inserted = {row[0] for row in await (await index.conn.execute(_INSERT, values)).fetchall()}
         existing.extend(memory_id for memory_id in ids if memory_id not in inserted)
     return existing
 
 
-async def _prepare_ahead(batches: Iterator[_Batch]) -> AsyncIterator[_Batch]:
-    """The batches; a thread prepares each one while Postgres works on the one before."""
+async def _prepare(batches: Iterator[_Batch], *, ahead: bool) -> AsyncIterator[_Batch]:
+    """The batches; with `ahead`, a thread prepares each one while Postgres works on the one before."""
+    if not ahead:
+        for batch in batches:
+            yield batch
+        return
     loop = asyncio.get_running_loop()
     coming = loop.run_in_executor(None, next, batches, None)
-    while batch := await coming:
+    while found := await coming:
         coming = loop.run_in_executor(None, next, batches, None)
-        yield batch
-
-
-async def _as_async(batches: Iterator[_Batch]) -> AsyncIterator[_Batch]:
-    for batch in batches:
-        yield batch
+        yield found
 
 
 def _batches(index: writer.IndexWriter, memories: Sequence[Memory], vectors: Vectors) -> Iterator[_Batch]:
@@ -366,10 +356,12 @@ async def _expect_unchanged(conn: AsyncConnection[Any], workspace: str, version:
 
 
 async def _expect(
-    conn: AsyncConnection[Any], workspace: str, statement: str, ids: Sequence[str], problem: str, **values: Any
+    conn: AsyncConnection[Any], workspace: str, statement: str, ids: Collection[str], problem: str, **values: Any
 ) -> None:
-    """Run a statement that returns the ids that it changed, and raise a conflict if one of `ids` is missing there."""
-    cursor = await conn.execute(_SQL[statement], {"workspace": workspace, "ids": ids, **values})
+    """Run a statement that returns which of `ids` it changed, if there are any; raise a conflict if it left one out."""
+    if not ids:
+        return
+    cursor = await conn.execute(_SQL[statement], {"workspace": workspace, "ids": list(ids), **values})
     changed = {row[0] for row in await cursor.fetchall()}
     if missing := [i for i in ids if i not in changed]:
         raise _conflict(workspace, problem, missing)

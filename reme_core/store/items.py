@@ -37,18 +37,7 @@ _SQL = load("item.sql")
 
 
 class Item(NamedTuple):
-    """An item as it was read.
-
-    Attributes:
-        namespace: Its namespace.
-        key: Its name there.
-        value: A JSON object.
-        created_at: When it was first put.
-        updated_at: When it was last put.
-        place: Its number; items are numbered in the order in which they are first put.
-        expires: Whether it lives for a limited time.
-        score: In a search by vector, the cosine similarity, -1…1, of the nearest of its texts; else None.
-    """
+    """An item as it was read, with the times at which it was first and last put."""
 
     namespace: Namespace
     key: str
@@ -56,20 +45,15 @@ class Item(NamedTuple):
     created_at: datetime
     updated_at: datetime
     place: int
+    """Items are numbered in the order in which they are first put."""
     expires: bool
     score: float | None = None
+    """In a search by vector, the cosine similarity, -1…1, of the nearest of its texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemWrite:
     """An item to put.
-
-    Attributes:
-        namespace: Its namespace.
-        key: Its name there.
-        value: A JSON object; None deletes the item.
-        ttl: Minutes that it lives; None is for ever.
-        vectors: The vectors of its texts, by the texts' paths in the value.
 
     Raises:
         InputError: The value is not JSON, namespace and key are too long, or the minutes to live are not above 0.
@@ -78,8 +62,11 @@ class ItemWrite:
     namespace: Namespace
     key: str
     value: dict[str, Any] | None
+    """None deletes the item."""
     ttl: float | None = None
+    """Minutes that it lives; None is for ever."""
     vectors: dict[str, Embedding] = field(default_factory=dict)
+    """The vectors of its texts, by the texts' paths in the value."""
 
     def __post_init__(self) -> None:
         size = len("".join(encode_json([*self.namespace, self.key])).encode())
@@ -143,13 +130,7 @@ class Items:
     ) -> list[Item]:
         """The items below a namespace that pass a filter, in the order of their places; with a vector, nearest first.
 
-        Args:
-            workspace: The workspace.
-            prefix: The labels that their namespaces begin with.
-            filters: Members that their values have; see `ItemFilter`.
-            vector: The vector that their texts should be near to.
-            limit: How many at the most.
-            offset: How many to leave out at the beginning.
+        Their namespaces begin with the labels of `prefix`. For the filters see `ItemFilter`.
 
         Raises:
             InputError: The filter has an unknown operator, or compares with something that is no plain JSON value.
@@ -188,12 +169,9 @@ class Items:
         return [tuple(decode_json(row[0])) for row in rows]
 
     async def write(self, workspace: str, writes: Sequence[ItemWrite], *, order: Iterable[Namespace] = ()) -> None:
-        """Put and delete items, all or none.
+        """Put and delete items, each name once, and all or none.
 
-        Args:
-            workspace: Where.
-            writes: Each name once.
-            order: New namespaces among these get their places in this order, before those of `writes`.
+        New namespaces among `order` get their places in this order, before those of `writes`.
         """
         rows = [
             {"namespace": one.namespace, "key": one.key, "value": one.value, "ttl": one.ttl, "gone": one.value is None}

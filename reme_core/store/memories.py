@@ -311,13 +311,7 @@ class Memories:
     ) -> Memory:
         """Bring a memory back to a state in its history, even if it is closed or a load removed it.
 
-        Args:
-            workspace: The workspace.
-            memory_id: The memory.
-            number: The change in its `history` after which it had that state; default is the state before the last
-                change.
-            actor: Who restores it, for the history.
-            reason: Why, for the history.
+        It is the state after the change of this `number` in its `history`; by default the one before its last change.
 
         Raises:
             NotFoundError: There is no such memory, or no such change of it.

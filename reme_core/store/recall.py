@@ -286,7 +286,7 @@ def replace_names(query: str, authors: Sequence[str]) -> str:
     >>> replace_names("What does Caroline like?", ["Caroline"])
     'What does they like?'
     """
-    # A name pulls the vector towards all messages of that speaker. `SPEAKER_WEIGHT` scores the speaker instead. LoCoMo
+    # A name pulls the vector towards all messages of that speaker. `speaker_weight` scores the speaker instead. LoCoMo
     # gains .01 by this.
     for author in authors:
         first = author.split()[0] if author.split() else author

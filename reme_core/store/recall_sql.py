@@ -30,24 +30,27 @@ from reme_core.text.terms import terms
 from reme_core.text.timex import AskedTime
 from reme_core.types import SCOPES, Kind, kinds_of
 
-TIME_FACTOR = 2.0
-"""Factor for a memory whose time meets the time asked about, as in MemoryScope."""
-TIME_WEIGHTS = {"conversation": 2.0, "said": 2.0, "happened": 0.4}
-"""What is added to the score of a message from the time asked about, by what the query asks."""
-TOLD_WITHIN = {"conversation": 0.001, "said": 86_400.0, "happened": 7 * 86_400.0}
-"""Seconds before or after that time at which 1/e of `TIME_WEIGHTS` is left, `BESIDE` among them."""
-BESIDE = {"conversation": 0.0, "said": 86_400.0, "happened": 0.0}
-"""Seconds that are added outside of that time, however near: what was said at 00:10 today was not said yesterday."""
-LEXICAL_WEIGHT, COVERED_WEIGHT = 0.5, 1.2
-"""What counts of a message's words: its BM25 score, and the share of the query's words that it has, by their idf."""
-TELLING_WORDS = 2.8
-"""A query's words count half if they tell as much as so many that nobody said; those of a broad query tell less."""
-SESSION_WEIGHT, SPEAKER_WEIGHT, ROLE_WEIGHT = 0.25, 0.3, 0.3
-"""What counts for a message: its session fits, the query names its speaker, the user said it."""
-QUESTION_MALUS, BARE_QUESTION_MALUS, NAMING_BONUS = 0.05, 0.3, 0.08
-"""What counts against a message that ends with a question or is but a short one, and for one that has a name in it."""
-NAME_WEIGHT = 3.0
-"""Factor for the words of a memory that are names in the query: they say whom it is about."""
+WEIGHTS = {
+    # Factor for the words of a memory that are names in the query: they say whom it is about.
+    "name_weight": 3.0,
+    # What counts of a message's words: its BM25 score, and the share of the query's words that it has, by their idf.
+    "lexical_weight": 0.5, "covered_weight": 1.2,
+    # A query's words count half if they tell as much as so many that nobody said; those of a broad query tell less.
+    "telling_words": 2.8,
+    # What counts for a message: its session fits, the query names its speaker, the user said it.
+    "session_weight": 0.25, "speaker_weight": 0.3, "role_weight": 0.3,
+    # What counts against a message that ends with a question or is but a short one, and for one that has a name in it.
+    "question_malus": 0.05, "bare_question_malus": 0.3, "naming_bonus": 0.08,
+}  # fmt: skip
+# By what a query about a time asks: what is added to the score of a message from that time (`time_weight`), the seconds
+# before or after it at which 1/e of that is left (`told_within`), and how many of these are added however near it is
+# (`beside`): what was said at 00:10 today was not said yesterday.
+_TIME_WEIGHTS = {
+    "conversation": {"time_weight": 2.0, "told_within": 0.001, "beside": 0.0},
+    "said": {"time_weight": 2.0, "told_within": 86_400.0, "beside": 86_400.0},
+    "happened": {"time_weight": 0.4, "told_within": 7 * 86_400.0, "beside": 0.0},
+}
+_TIME_FACTOR = 2.0  # for a memory whose time meets the time asked about, as in MemoryScope
 
 # Candidates of each leg. Each lexical candidate costs a look-up of its vector. On LoCoMo, 50 instead of 100 lose .002,
 # and more than 100 gain nothing.
@@ -232,7 +235,6 @@ def _values(question: Question, plan: Plan, corpus: Corpus) -> dict[str, Any]:
         "terms": asked,
         "counted_terms": min(len(asked), _COUNTED_TERMS),
         "names": name_terms(question.text),
-        "name_weight": NAME_WEIGHT,
         "share": plan.shares.conversation,
         "limit": question.limit,
         "weighted_kinds": list(plan.type_weights),
@@ -240,16 +242,8 @@ def _values(question: Question, plan: Plan, corpus: Corpus) -> dict[str, Any]:
         **_time_values(question.time),
         # With a space around each word, so that the name of a speaker is found as a whole word.
         "padded_query": " " + re.sub(r"\W+", " ", question.text.lower()) + " ",
-        "session_weight": SESSION_WEIGHT,
-        "speaker_weight": SPEAKER_WEIGHT,
-        "role_weight": ROLE_WEIGHT,
         "asked_role": "assistant" if asks_what_assistant_said(question.text) else "user",
-        "question_malus": QUESTION_MALUS,
-        "bare_question_malus": BARE_QUESTION_MALUS,
-        "naming_bonus": NAMING_BONUS,
-        "lexical_weight": LEXICAL_WEIGHT,
-        "covered_weight": COVERED_WEIGHT,
-        "telling_words": TELLING_WORDS,
+        **WEIGHTS,
     }
 
 
@@ -263,10 +257,8 @@ def _time_values(time: AskedTime | None) -> dict[str, Any]:
         "last_sessions": [sessions.last for sessions in time.sessions],
         "current_session": time.current_session,
         "most_then": _MOST_THEN,
-        "time_factor": TIME_FACTOR,
-        "time_weight": TIME_WEIGHTS[asks],
-        "told_within": TOLD_WITHIN[asks],
-        "beside": BESIDE[asks],
+        "time_factor": _TIME_FACTOR,
+        **_TIME_WEIGHTS[asks],
     }
 
 

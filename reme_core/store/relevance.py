@@ -38,7 +38,7 @@ _PRIOR_CANDIDATES, _PRIOR_DEVIATIONS = 30, 2.4
 _LEAST_DEVIATION = 1e-3  # keeps the quotient finite where all candidates are as near
 # A query that asks what was said at a time is answered by anything said then (TMD: NDCG@10 .96).
 _SAID_THEN = 0.95
-_MEETS = 1.0  # half of `TIME_WEIGHTS["said"]`: less has what was said before or after that time
+_MEETS = 1.0  # half of the `time_weight` of what was said then: less has what was said before or after that time
 _SHORT = 3  # words
 _MOST_IMPACT = 2.2  # K1 + 1: the BM25 weight of a term stays below it, without its idf
 

@@ -16,7 +16,7 @@ from reme_core.store import change, rows
 from reme_core.store.change import Close, Version
 from reme_core.store.index.writer import begin
 from reme_core.store.sql import load
-from reme_core.types import HistoryEntry, Memory, Source, Status
+from reme_core.types import HistoryEntry, Source, Status
 
 _SQL = load("undo.sql", columns=rows.SELECTED)
 _VERSION = load("memory.sql")["version"]
@@ -104,7 +104,10 @@ async def restore_states(
     # Texts are embedded before the transaction, which holds the write lock. The version tells whether it is too late.
     values = {"workspace": workspace, "ids": list(states), "states": Jsonb([s for s in states.values() if s])}
     present = {row[1]: row for row in await database.fetch(workspace, rows.BY_IDS, values)}
-    target = [_memory(workspace, row) for row in await database.fetch(workspace, _SQL["as_memories"], values)]
+    target = [
+        rows.to_memory(workspace, row, [Source.model_validate(source) for source in sources or ()])
+        for *row, sources in await database.fetch(workspace, _SQL["as_memories"], values)
+    ]
     before = {name: rows.to_memory(workspace, row[1:]) for name, row in present.items()}
     gone = [memory for memory in target if memory.memory_id not in before]
     kept = [memory for memory in target if memory.memory_id in before]
@@ -125,8 +128,3 @@ async def restore_states(
             await change.reindex(index, earlier, memory, number, vector[None])
         closing = [Close(name, "deleted") for name, wanted in states.items() if wanted is None]
         await change.close(conn, workspace, closing)
-
-
-def _memory(workspace: str, row: Sequence[Any]) -> Memory:
-    *columns, sources = row
-    return rows.to_memory(workspace, columns, [Source.model_validate(source) for source in sources or ()])

@@ -30,7 +30,7 @@ from reme_core.store.libraries.load import load_library
 from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.tool_calls import ToolCallResult, memory_without_guidance
 from reme_core.text.whole_files import flush_to_disk, replacement_of
-from reme_core.types import Message, Scope, Source
+from reme_core.types import Memory, Message, Scope, Source
 
 Progress = Callable[[int, int], None]
 """Called with progress: how much is done, and how much there is in all."""
@@ -110,12 +110,7 @@ class Workspaces:
         return int(count)
 
     async def model_usage(self, workspace: str, *, since: datetime | None = None) -> builtins.list[ModelUsage]:
-        """The models that any process called for a workspace, from the log; those with most tokens come first.
-
-        Args:
-            workspace: The workspace.
-            since: Count only calls from then on; default all that are logged.
-        """
+        """The models that any process called for a workspace, from the log (`since` a moment); most tokens first."""
         values = {"workspace": workspace, "since": since}
         return [ModelUsage(*row) for row in await self._database.fetch(workspace, _SQL["model_usage"], values)]
 
@@ -156,14 +151,9 @@ class Workspaces:
 
         Closed memories are written too, with what closed them; deleted ones are not. Calls of a tool go with its
         guidance; where there is none yet, with an empty memory. The file is complete when it appears; if something
-        fails, there is none.
+        fails, there is none. If `path` is a folder, it is `<workspace>.jsonl` in it.
 
-        Args:
-            workspace: The workspace.
-            path: The file, or a folder that gets `<workspace>.jsonl`.
-
-        Returns:
-            How many memories were written.
+        Returns how many memories were written.
 
         Raises:
             NotFoundError: There is no such workspace.
@@ -184,15 +174,9 @@ class Workspaces:
 
         All that belongs to the workspace is copied: memories with their sources, history and vectors, messages,
         episodes and so on. Only the logs of recalls, model calls and failed jobs are not. Conversations that wait for
-        their memories are queued anew for `target`.
+        their memories are queued anew for `target`. With `replace`, what `target` holds is cleared first.
 
-        Args:
-            source: The workspace to copy.
-            target: The new one.
-            replace: Clear `target` first, if it holds anything.
-
-        Returns:
-            How many memories were copied.
+        Returns how many memories were copied.
 
         Raises:
             NotFoundError: There is no workspace `source`.
@@ -221,8 +205,7 @@ class Workspaces:
         concluded from them. What others said stays, even in the same words. Of the conversations in which this scope
         spoke, artifacts lose its words, and the log its recalls.
 
-        Returns:
-            How many memories were removed, closed ones included.
+        Returns how many memories were removed, closed ones included.
 
         Raises:
             InputError: One of these names is empty.
@@ -245,12 +228,9 @@ class Workspaces:
         return removed
 
     async def schedule(self, workspace: str, *, reflect_every_hours: float | None) -> None:
-        """Set how often this workspace is reflected on.
+        """Set how often this workspace is reflected on: the hours between two reflections.
 
-        Args:
-            workspace: The workspace.
-            reflect_every_hours: Hours between two reflections; 0 means never, None what the settings say
-                (`worker.reflect_every_hours`).
+        0 means never, None what the settings say (`worker.reflect_every_hours`).
 
         Raises:
             InputError: The hours are negative, no number, or more than a million.
@@ -267,10 +247,7 @@ class Workspaces:
 
         Recall uses the old model until all vectors of the new one are made. After an interruption, the next call goes
         on where the last one stopped. The old vectors stay for processes that still search by them; `drop_old_vectors`
-        removes them.
-
-        Returns:
-            How many vectors were made.
+        removes them. Returns how many vectors were made.
 
         Raises:
             NotFoundError: There is no such workspace.
@@ -295,27 +272,27 @@ class Workspaces:
 async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[bytes]) -> int:
     written = 0
 
-    def write(found: list[tuple[Any, ...]]) -> None:
-        for *row, sources, calls in found:
-            evidence = [Source(kind=kind, id=source_id, quote=quote) for kind, source_id, quote in sources]
-            wire = to_wire(rows.to_memory(workspace, row, evidence))
-            write_line(wire, calls or ())
+    def of_memory(row: Sequence[Any]) -> Memory:
+        *columns, sources = row
+        evidence = [Source(kind=kind, id=source_id, quote=quote) for kind, source_id, quote in sources]
+        return rows.to_memory(workspace, columns, evidence)
 
-    def write_calls(found: list[tuple[Any, ...]]) -> None:
-        for tool, calls in found:
-            write_line(to_wire(memory_without_guidance(tool, workspace)), calls)
+    def of_tool(row: Sequence[Any]) -> Memory:
+        return memory_without_guidance(row[0], workspace)
 
-    def write_line(wire: dict[str, Any], calls: Sequence[Any]) -> None:
-        if calls:
-            wire[CALLS] = [call_to_wire(ToolCallResult.model_validate(call)) for call in calls]
-        file.write(json.dumps(wire, ensure_ascii=False).encode() + b"\n")
+    def write(found: list[tuple[Any, ...]], memory_of: Callable[[Sequence[Any]], Memory]) -> None:
+        for *row, calls in found:
+            wire = to_wire(memory_of(row))
+            if calls:
+                wire[CALLS] = [call_to_wire(ToolCallResult.model_validate(call)) for call in calls]
+            file.write(json.dumps(wire, ensure_ascii=False).encode() + b"\n")
 
     # A cursor on the server: rows come in parts, and a large workspace is never in memory as a whole.
-    for statement, write_rows in (("dump", write), ("dump_calls", write_calls)):
+    for statement, memory_of in (("dump", of_memory), ("dump_calls", of_tool)):
         async with conn.cursor(name=statement, binary=True) as cursor:
             await cursor.execute(_SQL[statement], {"workspace": workspace})
             while found := await cursor.fetchmany(_DUMP_ROWS):
-                await anyio.to_thread.run_sync(write_rows, found)
+                await anyio.to_thread.run_sync(write, found, memory_of)
                 written += len(found)
     return written
 

@@ -94,14 +94,11 @@ def _starts_line(text: str, at: int) -> bool:
 
 
 def parse_json(text: str) -> Any:
-    """Find the JSON object or array in a model's answer.
+    """Find the JSON object or array in a model's answer; a bare string or number does not count.
 
     Looks at the whole answer, then at its fenced blocks, then for values within other text. The longest value is
     returned; several in a row (JSON lines) are returned as a list. Malformed JSON (single quotes, trailing commas, a
     missing end) is repaired. What Postgres cannot store is replaced: NUL characters, NaN and the like (`plain_json`).
-
-    Returns:
-        A dict or a list; a bare string or number does not count.
 
     Raises:
         ModelAnswerError: there is no JSON object or array; `raw` holds the text.

@@ -19,16 +19,12 @@ _NAMES: Final = frozenset(
 
 
 def redact(given: Given, kinds: Sequence[str]) -> Given:
-    """Take the secrets out of the texts of a JSON value, message, memory, call or episode, or out of a text.
+    """Take secrets of some kinds out of the texts of a JSON value, message, memory, call or episode, or out of a text.
 
-    Names, ids and keys of objects stay.
+    The kinds are those of the setting `redact`. Names, ids and keys of objects stay.
 
     >>> redact("my card is 4242 4242 4242 4242", ["money"]), redact({"flight": "4111 1111 1111 1112"}, ["all"])
     ('my card is [card number]', {'flight': '4111 1111 1111 1112'})
-
-    Args:
-        given: What is about to be stored.
-        kinds: As the setting `redact` names them; without any, all stays.
 
     Raises:
         ConfigurationError: There is no such kind.

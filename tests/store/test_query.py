@@ -11,17 +11,7 @@ import pytest
 from reme_core import Memory, Message
 from reme_core.engine import Engine
 from reme_core.store.query import centre, name_terms, persons_words
-from reme_core.store.recall_sql import (
-    BARE_QUESTION_MALUS,
-    COVERED_WEIGHT,
-    LEXICAL_WEIGHT,
-    NAME_WEIGHT,
-    NAMING_BONUS,
-    QUESTION_MALUS,
-    ROLE_WEIGHT,
-    SESSION_WEIGHT,
-    SPEAKER_WEIGHT,
-)
+from reme_core.store.recall_sql import WEIGHTS
 
 
 def test_a_centred_query_orders_as_if_all_vectors_were_centred() -> None:
@@ -67,7 +57,7 @@ async def test_a_name_in_the_query_counts_more_than_other_words(reme: Engine) ->
     hits = (await reme.recall("w", "the trophy of Lisa")).hits
     assert {hit.content: round(hit.parts.lexical, 3) for hit in hits} == {
         "Lisa": 1.0,
-        "trophy": round(1 / NAME_WEIGHT, 3),
+        "trophy": round(1 / WEIGHTS["name_weight"], 3),
     }
 
 
@@ -79,10 +69,15 @@ async def test_the_parts_of_a_message_explain_its_score(reme: Engine) -> None:
     assert hits[0].content == said[0]
     for hit in hits:
         parts = hit.parts
-        words = parts.telling * (LEXICAL_WEIGHT * parts.lexical + COVERED_WEIGHT * parts.covered)
-        prior = {said[1]: -BARE_QUESTION_MALUS, said[2]: NAMING_BONUS}.get(hit.content, 0)
-        explained = 0.5 * parts.vector + 0.5 * words + SESSION_WEIGHT * parts.session + SPEAKER_WEIGHT * parts.speaker
-        assert parts.final == pytest.approx(explained + ROLE_WEIGHT * parts.role + prior)
+        words = parts.telling * (WEIGHTS["lexical_weight"] * parts.lexical + WEIGHTS["covered_weight"] * parts.covered)
+        prior = {said[1]: -WEIGHTS["bare_question_malus"], said[2]: WEIGHTS["naming_bonus"]}.get(hit.content, 0)
+        explained = (
+            0.5 * parts.vector
+            + 0.5 * words
+            + WEIGHTS["session_weight"] * parts.session
+            + WEIGHTS["speaker_weight"] * parts.speaker
+        )
+        assert parts.final == pytest.approx(explained + WEIGHTS["role_weight"] * parts.role + prior)
         assert 0 < parts.covered < 1  # nobody said "xylophone"
 
 
@@ -93,12 +88,17 @@ async def test_only_a_short_question_without_another_sentence_is_a_bare_one(reme
     said = [Message(content=text, session_id="s") for text in (*bare, *longer, *none)]
     await reme.record("w", said, wait=True)
     hits = (await reme.recall("w", "oak xylophone", kind="conversation", limit=len(said))).hits
-    prior = dict.fromkeys(bare, -BARE_QUESTION_MALUS) | dict.fromkeys(longer, -QUESTION_MALUS)
+    prior = dict.fromkeys(bare, -WEIGHTS["bare_question_malus"]) | dict.fromkeys(longer, -WEIGHTS["question_malus"])
     found = {}
     for hit in hits:
         parts = hit.parts
-        words = parts.telling * (LEXICAL_WEIGHT * parts.lexical + COVERED_WEIGHT * parts.covered)
-        explained = 0.5 * parts.vector + 0.5 * words + SESSION_WEIGHT * parts.session + ROLE_WEIGHT * parts.role
+        words = parts.telling * (WEIGHTS["lexical_weight"] * parts.lexical + WEIGHTS["covered_weight"] * parts.covered)
+        explained = (
+            0.5 * parts.vector
+            + 0.5 * words
+            + WEIGHTS["session_weight"] * parts.session
+            + WEIGHTS["role_weight"] * parts.role
+        )
         found[hit.content] = round(parts.final - explained, 6)
     assert found == {message.content: prior.get(message.content, 0) for message in said}
 

@@ -134,7 +134,7 @@ async def test_others_notice_the_move_and_write_with_the_new_model(
         await words.workspaces.reembed("w", embedder(with_model("others")))
         assert (await elsewhere._workspace_models.embedder("w")).name == "words"
         await elsewhere.memories.add("w", "Added by one who did not know.")
-        elsewhere._workspace_models._known._kept["w"] = (float("inf"), (await words._workspace_models.of("w")))
+        elsewhere._workspace_models._known["w"] = await words._workspace_models.of("w")
     async with Engine(with_model("words")) as elsewhere:
         await elsewhere._workspace_models.of("w")
         await words.workspaces.reembed("w", embedder(with_model("words")))
@@ -158,10 +158,21 @@ async def test_embeddings_of_the_old_model_are_refused_after_the_move(
     await words.memories.add("w", "one with the old model", embeddings=vector)
     model = await words._workspace_models.of("w")
     await words.workspaces.reembed("w", embedder(with_model("others")))
-    words._workspace_models._known._kept["w"] = (float("inf"), model)
+    words._workspace_models._known["w"] = model
     with pytest.raises(EmbeddingModelError, match="moved from 'words' to 'others' meanwhile"):
         await words.memories.add("w", "two", embeddings=vector)
     assert len(await words.memories.list("w")) == 1
+
+
+async def test_what_was_looked_up_long_ago_is_looked_up_again_and_takes_no_memory(words: Engine) -> None:
+    models = words._workspace_models
+    first, second = await models.of("first"), await models.of("second")
+    assert await models.of("first") is first
+    first.until = 0.0
+    assert (await models.of("first")) is not first and await models.of("second") is second
+    second.until = 0.0
+    await models.of("third")
+    assert list(models._known) == ["first", "third"]
 
 
 async def test_a_model_that_cannot_be_reached_is_named(words: Engine, settings: Settings) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,13 +19,11 @@ from reme_core.errors import ConfigurationError, EmbeddingModelError, InputError
 from reme_core.models.base import Embedder, OnCall, Vectors
 from reme_core.models.registry import embedder_by_name
 from reme_core.postgres.database import Database
-from reme_core.settings import Settings
 from reme_core.store.index import hnsw
 from reme_core.store.index.writer import check_width
 from reme_core.store.sql import load
 
 Result = TypeVar("Result")
-Value = TypeVar("Value")
 
 log = logging.getLogger(__name__)
 
@@ -35,50 +33,29 @@ _SQL = load("recall.sql")
 _REMEMBERED_SECONDS = 30.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WorkspaceModel:
     """The embedding model of one workspace, and how its vectors are searched."""
 
     embedder: Embedder
-    ef_search: int = 0
+    ef_search: int
     """How many candidates a search of the model's HNSW index keeps; 0 if the vectors are not in it."""
-    dimensions: int | None = None
+    dimensions: int | None
     """The width of the stored vectors; None if there are none yet."""
-
-
-class _Remembered(Generic[Value]):
-    """What was looked up of workspaces in the last half minute."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[float, Value]] = {}  # with the end of its time, and what ends first stands first
-
-    def get(self, workspace: str) -> Value | None:
-        until, value = self._kept.get(workspace, (0.0, None))
-        return value if time.monotonic() < until else None
-
-    def put(self, workspace: str, value: Value) -> None:
-        now = time.monotonic()
-        self.forget(workspace)
-        for name in list(takewhile(lambda name: self._kept[name][0] <= now, self._kept)):
-            self.forget(name)
-        self._kept[workspace] = (now + _REMEMBERED_SECONDS, value)
-
-    def forget(self, workspace: str) -> None:
-        self._kept.pop(workspace, None)
+    until: float
+    """When it is to be looked up again, on the monotonic clock."""
+    authors: Sequence[str] | None = None
+    """See `WorkspaceModels.authors`; None until somebody asks."""
 
 
 class WorkspaceModels:
     """Looks up the model of each workspace, and remembers it for half a minute."""
 
-    def __init__(
-        self, database: Database, settings: Settings, default: Embedder, *, on_call: OnCall | None = None
-    ) -> None:
+    def __init__(self, database: Database, default: Embedder, *, on_call: OnCall | None = None) -> None:
         self._database = database
-        self._settings = settings
         self._on_call = on_call
         self._embedders: dict[str, Embedder] = {}
-        self._known = _Remembered[WorkspaceModel]()
-        self._authors = _Remembered[tuple[str, ...]]()
+        self._known: dict[str, WorkspaceModel] = {}  # what is to be looked up again first stands first
         self.default = default
 
     async def of(self, workspace: str) -> WorkspaceModel:
@@ -87,23 +64,25 @@ class WorkspaceModels:
         Raises:
             EmbeddingModelError: The workspace's model is not the configured one and cannot be reached from here.
         """
-        if (known := self._known.get(workspace)) is not None:
+        now = time.monotonic()
+        if (known := self._known.get(workspace)) is not None and now < known.until:
             return known
         rows = await self._database.fetch(workspace, _SQL["workspace_model"], {"workspace": workspace})
         name, is_indexed, dimensions, documents = rows[0] if rows else (None, False, None, 0)
         ef_search = hnsw.ef_search(documents) if is_indexed else 0
-        model = WorkspaceModel(self._embedder_named(workspace, name), ef_search, dimensions)
-        self._known.put(workspace, model)
+        embedder = self._embedder_named(workspace, name)
+        for old in [workspace, *takewhile(lambda other: self._known[other].until <= now, self._known)]:
+            self.forget(old)
+        model = self._known[workspace] = WorkspaceModel(embedder, ef_search, dimensions, now + _REMEMBERED_SECONDS)
         return model
 
     async def authors(self, workspace: str) -> Sequence[str]:
         """The authors of the workspace's messages: the first twenty names in alphabetical order."""
-        if (authors := self._authors.get(workspace)) is not None:
-            return authors
-        rows = await self._database.fetch(workspace, _SQL["authors"], {"workspace": workspace})
-        names = tuple(row[0] for row in rows)
-        self._authors.put(workspace, names)
-        return names
+        model = await self.of(workspace)
+        if model.authors is None:
+            rows = await self._database.fetch(workspace, _SQL["authors"], {"workspace": workspace})
+            model.authors = [row[0] for row in rows]
+        return model.authors
 
     async def embedder(self, workspace: str) -> Embedder:
         """The embedder whose vectors the workspace holds; for its error see `of`."""
@@ -124,15 +103,14 @@ class WorkspaceModels:
 
     def forget(self, workspace: str) -> None:
         """Look the workspace up again at its next use, since it was cleared, moved or indexed."""
-        self._known.forget(workspace)
-        self._authors.forget(workspace)
+        self._known.pop(workspace, None)
 
     def _embedder_named(self, workspace: str, name: str | None) -> Embedder:
         if name is None or name == self.default.name:
             return self.default
         if name not in self._embedders:
             try:
-                self._embedders[name] = embedder_by_name(self._settings, name, on_call=self._on_call)
+                self._embedders[name] = embedder_by_name(self._database.settings, name, on_call=self._on_call)
             except ConfigurationError as error:
                 raise EmbeddingModelError(f"workspace '{workspace}' cannot be searched from here: {error}") from error
             log.warning("workspace '%s' is still bound to '%s'; `reme reembed` moves it", workspace, name)

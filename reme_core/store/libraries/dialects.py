@@ -87,7 +87,9 @@ class WireRow:
 
     def __init__(self, row: Mapping[str, Any]) -> None:
         self._row = row
-        self.metadata = _object("metadata", row.get("metadata"))
+        self.metadata: Mapping[str, Any] = {} if (found := row.get("metadata")) is None else found
+        if not isinstance(self.metadata, dict):
+            raise InputError(f"metadata must be an object, not {excerpt(self.metadata)}")
 
     def memory_values(self) -> dict[str, Any]:
         """The values of a `Memory` that the row gives; those without a field are left out."""
@@ -189,14 +191,6 @@ def _string(field: str, value: Any) -> str:
         return ""
     if not isinstance(value, str):
         raise InputError(f"{field} must be a string, not {excerpt(value)}")
-    return value
-
-
-def _object(field: str, value: Any) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InputError(f"{field} must be an object, not {excerpt(value)}")
     return value
 
 

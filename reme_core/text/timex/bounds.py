@@ -16,10 +16,8 @@ from reme_core.types import Message, TimeRange
 def resolve_bound(words: str, evidence: Sequence[Message], timezone: str) -> TimeRange | None:
     """The time at which words say that something begins or ends, or None where the evidence does not bear it out.
 
-    Args:
-        words: As they were said ("last week"), or a date (`YYYY`, `YYYY-MM`, `YYYY-MM-DD`).
-        evidence: The messages that say it, from whose own dates relative words are reckoned.
-        timezone: In which the speakers' days begin.
+    The words are as they were said ("last week"), or a date (`YYYY`, `YYYY-MM`, `YYYY-MM-DD`). Relative ones are
+    reckoned from the dates of the messages that say it.
     """
     if _ISO.fullmatch(words.strip()):
         named = calendar_range(words, timezone)

@@ -74,8 +74,7 @@ def _narrow_to_part(span: Span, part: str | None) -> Span:
 @rules(r"(?P<year>(?:19|20)\d\d)(?P<sep>[-/.])(?P<month>0?[1-9]|1[0-2])(?P=sep)(?P<day>3[01]|[12]\d|0?[1-9])"
        r"(?:[T ](?P<hour>[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?Z?)?")  # fmt: skip
 def _iso(match: re.Match[str], now: datetime) -> Expression:
-    day = datetime(int(match["year"]), int(match["month"]), int(match["day"]))
-    span = cal.day(day)
+    span = cal.date(int(match["year"]), int(match["month"]), int(match["day"]))
     if match["hour"]:
         span = cal.hours(span, int(match["hour"]), int(match["hour"]) + 1)
     return expression(match, span, relative=False)

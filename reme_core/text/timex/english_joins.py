@@ -18,6 +18,7 @@ from reme_core.text.timex.english_words import (
     DAY_PARTS,
     MONTH,
     NUMBER,
+    THIRDS,
     THROUGH,
     TOMORROW,
     UNIT,
@@ -61,7 +62,6 @@ _OPENED: Final = regex(r"\s*(?:on|onwards?|and (?:on|later))\b", re.I)
 _NARROW: Final = regex(
     r"\b(?:the\s+)?(?P<part>early|mid|late|beginning|start|middle|end)"
     r"(?:\s+(?:in|of)(?:\s+the)?\s+|\s+|-)$", re.I)  # fmt: skip
-_PARTS: Final = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
 _CLOCK: Final = (
     r"(?:(?P<hour>1[0-2]|0?[1-9])(?::(?P<minute>[0-5]\d))?\s?(?P<half>[ap])\.?m\b\.?"
     r"|(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)|(?P<name>noon|midnight)\b)"
@@ -138,7 +138,7 @@ def _narrow_to_third(text: str, atom: Expression) -> Expression:
     part = search_before(_NARROW, text, atom.start)
     if not part or atom.recurring or atom.span.precision in ("day", "hour"):
         return atom
-    return replace(atom, start=part.start(), span=cal.third(atom.span, _PARTS[part["part"].lower()]), weak=False)
+    return replace(atom, start=part.start(), span=cal.third(atom.span, THIRDS[part["part"].lower()]), weak=False)
 
 
 # Where an hour may stand, and whether that is behind the day.

@@ -20,7 +20,7 @@ NUMBERS: Final[dict[str, float]] = {
 }  # fmt: skip
 # From and until which hour; above 24 is the next day.
 DAY_PARTS: Final = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 23), "night": (18, 30)}
-THIRDS: Final = {"early": 0, "mid": 1, "late": 2}
+THIRDS: Final = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
 DECADES: Final = {"twenties": 20, "thirties": 30, "forties": 40, "fifties": 50, "sixties": 60, "seventies": 70,
                    "eighties": 80, "nineties": 90}  # fmt: skip
 

@@ -60,19 +60,9 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC") -> list[TimeM
     mentions = []
     for found in _find_expressions(plain, moment_of(now).astimezone(zone)):
         with suppress(ValueError):  # the clocks never show it
-            mentions.append(
-                TimeMention(
-                    text=text[found.start : found.end],
-                    start=found.start,
-                    end=found.end,
-                    range=range_of(found.span),
-                    precision=found.span.precision,
-                    relative=found.relative,
-                    recurring=found.recurring,
-                    anchor=found.anchor,
-                    offset=found.offset,
-                )
-            )
+            words, meant = text[found.start : found.end], range_of(found.span)
+            also = found.relative, found.recurring, found.anchor, found.offset
+            mentions.append(TimeMention(words, found.start, found.end, meant, found.span.precision, *also))
     return mentions
 
 

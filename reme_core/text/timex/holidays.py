@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from reme_core.text.timex.calendar import date, day
+from reme_core.text.timex.calendar import date, day, weekday_of_month
 from reme_core.text.timex.mention import Span
 
 # Spring Festival, Dragon Boat and Mid-Autumn of each year, as MMDD. They follow the moon and its leap months, so they
@@ -40,11 +40,7 @@ def _solar(month: int, first: int, count: int = 1) -> Callable[[int], Span]:
 
 
 def _nth_weekday(month: int, weekday: int, nth: int) -> Callable[[int], Span]:
-    def of_year(year: int) -> Span:
-        first = datetime(year, month, 1)
-        return day(first + timedelta(days=(weekday - first.weekday()) % 7 + 7 * (nth - 1)))
-
-    return of_year
+    return lambda year: weekday_of_month(year, month, weekday, nth - 1)
 
 
 def _easter(year: int) -> Span:

@@ -92,30 +92,23 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class TimeMention:
-    """A time expression in a text.
-
-    Attributes:
-        text: the words, `source[start:end]`.
-        start: position of the first character.
-        end: position after the last character.
-        range: the time it means, in the time zone asked for. Open on both sides if `recurring` or if there is an
-            `anchor`.
-        precision: the size of the unit that the words name; quarters and half-years count as seasons, decades as years.
-        relative: whether the meaning depends on when it was said ("yesterday", but also "in May", without a year).
-        recurring: whether it is a habit ("every Monday"), which is no single span of time.
-        anchor: the event that it is counted from, if the text does not give its date ("my birthday"); see `resolve`.
-        offset: the distance from the anchor, negative for before.
-    """
+    """A time expression in a text."""
 
     text: str
     start: int
     end: int
     range: TimeRange
+    """The time it means, in the time zone asked for. Open on both sides if `recurring` or if there is an `anchor`."""
     precision: Precision
+    """The size of the unit that the words name; quarters and half-years count as seasons, decades as years."""
     relative: bool = False
+    """Whether the meaning depends on when it was said ("yesterday", but also "in May", without a year)."""
     recurring: bool = False
+    """Whether it is a habit ("every Monday"), which is no single span of time."""
     anchor: str = ""
+    """The event that it is counted from, if the text does not give its date ("my birthday"); see `resolve`."""
     offset: timedelta | None = None
+    """The distance from the anchor, negative for before."""
 
 
 _FEW_WORDS: Final = 60  # characters
