@@ -43,7 +43,7 @@ class ItemFilter:
         return _all(self._matches(self._member(value, key), part) for key, part in wanted.items())
 
     def _matches(self, value: str, wanted: Any, *, whole: bool = False) -> str:
-        """A condition that a value has what is wanted; only if it is compared as a `whole`, a dict has nothing else."""
+        """A condition that a value has what is wanted; a dict may have more, unless it is compared as a `whole`."""
         if isinstance(wanted, list | tuple):
             members = [self._matches(f"({value} -> {n})", member, whole=whole) for n, member in enumerate(wanted)]
             # By `case`: Postgres may check the parts of an `and` in any order, and only an array has a length.

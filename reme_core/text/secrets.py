@@ -23,20 +23,15 @@ _BEFORE, _AFTER = 48, 40  # characters around a value in which a word may tell w
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How secrets of one kind are found.
+    """How secrets of one kind are found."""
 
-    Attributes:
-        group: `keys`, `money`, `identity`, `contact` or `devices`.
-        form: How it is written. If the pattern has groups, the secret is the group that matched.
-        check: Whether a value can be a secret, by its check digits or otherwise.
-        near: Words of which one has to stand near the value; None if the form is enough.
-    """
-
-    group: str
     kind: str
     form: re.Pattern[str]
+    """How it is written. If the pattern has groups, the secret is the group that matched."""
     check: Callable[[str], object] | None
+    """Whether a value can be a secret, by its check digits or otherwise."""
     near: re.Pattern[str] | None
+    """Words of which one has to stand near the value; None if the form is enough."""
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Where secrets of this kind begin and end."""
@@ -71,7 +66,6 @@ def rules_of(names: tuple[str, ...]) -> tuple[Rule, ...]:
         raise ConfigurationError(f"redact: there is no kind {unknown[0]!r}; there are {', '.join(sorted(known))}")
     return tuple(
         Rule(
-            group,
             kind,
             re.compile(form, re.ASCII),
             _check(check) if check else None,

@@ -18,8 +18,8 @@ _TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int64": 7}  # numbers of `Tensor
 
 Value = str
 """The name of a value between operators."""
-Operand = Value | NDArray[np.generic] | np.generic | None
-"""An input of an operator: a value, a constant, or None where the operator needs no input."""
+Operand = Value | NDArray[np.generic] | np.generic
+"""An input of an operator: a value, or a constant."""
 
 
 class Network:
@@ -58,9 +58,7 @@ class Network:
         operators = _field(8, _field(2, 18)) + _field(8, _field(1, MICROSOFT) + _field(2, 1))
         return _field(1, 8) + operators + _field(7, graph)
 
-    def _constant(self, value: NDArray[np.generic] | np.generic | None) -> str:
-        if value is None:
-            return ""
+    def _constant(self, value: NDArray[np.generic] | np.generic) -> str:
         array = np.asarray(value)
         tensor = b"".join(_field(1, length) for length in array.shape) + _field(2, _TYPES[array.dtype.name])
         name = self._new_name()

@@ -257,7 +257,7 @@ def _holiday(match: re.Match[str], now: datetime) -> Expression | None:
     return replace(expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], side)), start=start)
 
 
-@rules(rf"(?:大约|大概)?{NUMBER}(?P<many>多)?{UNIT}(?P<half>半)?(?:之前|以前|前)(?![面边后进])")
+@rules(rf"(?:大约|大概)?{NUMBER}多?{UNIT}(?P<half>半)?(?:之前|以前|前)(?![面边后进])")
 def _units_ago(match: re.Match[str], now: datetime) -> Expression:
     if match["n"] in "几数":
         # "A few" is taken as two to seven.

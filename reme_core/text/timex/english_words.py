@@ -37,7 +37,7 @@ YEAR: Final = r"(?P<year>(?:19|20)\d\d)\b(?![-/:]\d|[.,]\d|\s?%)"
 # "7:30", "7.5" and "7 pm" are no days.
 DAY: Final = r"(?P<day>3[01]|[12]\d|0?[1-9])(?P<ordinal>st|nd|rd|th)?\b(?![:%]|[.,/]\d|\s?[ap]\.?m\b)"
 # Between the first and the last of a range.
-THROUGH: Final = r"(?:(?P<dash>\s?[-–—]\s?)|\s+(?:to|through|thru|until|till)\s+)"
+THROUGH: Final = r"(?:\s?[-–—]\s?|\s+(?:to|through|thru|until|till)\s+)"
 PART: Final = r"(?P<part>morning|afternoon|evening|night)"
 SIDE: Final = r"(?P<side>last|this past|this coming|this|next|past|previous|coming|upcoming|following)"
 HOLIDAY: Final = rf"(?P<holiday>{'|'.join(re.escape(name) for name in HOLIDAYS)})"
