@@ -83,23 +83,20 @@ _SQL = load("recall.sql")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to find what passes the filters, and how to rank it.
-
-    Attributes:
-        fusion: How to mix the two legs; None leaves it to the settings.
-        shares: The share of the vector leg, by family of kinds.
-        type_weights: Factors for kinds; a kind that is not named has 1.
-        hnsw_dimensions: Width of the vectors if the HNSW index is used; with None, all vectors are scanned.
-        every_posting: Read all postings of the query's terms, which is cheapest in a small workspace. Else only the
-            postings that can add most to a score are read, and then the scores of the best documents are completed.
-            And where few documents pass the filters, these alone are looked at.
-    """
+    """How to find what passes the filters, and how to rank it."""
 
     fusion: Fusion | None = None
+    """How to mix the two legs; None leaves it to the settings."""
     type_weights: Mapping[str, float] = field(default_factory=dict)
+    """Factors for kinds; a kind that is not named has 1."""
     shares: VectorShares = field(default_factory=VectorShares)
+    """The share of the vector leg, by family of kinds."""
     hnsw_dimensions: int | None = None
+    """Width of the vectors if the HNSW index is used; with None, all vectors are scanned."""
     every_posting: bool = True
+    """Read all postings of the query's terms, which is cheapest in a small workspace. Else only the postings that can
+    add most to a score are read, and then the scores of the best documents are completed. And where few documents pass
+    the filters, these alone are looked at."""
 
 
 async def find(database: Database, question: Question, plan: Plan) -> Found:

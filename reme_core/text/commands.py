@@ -29,16 +29,13 @@ _WISHED: Final = ("remember", "instruct")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a sentence tells the assistant to do with its memory.
-
-    Attributes:
-        action: `remember` a statement, answer by an instruction from now on (`instruct`), `forget` or `erase` something;
-            `allow` says that a wish no longer holds, if there is such a wish.
-        topic: What is to be forgotten or erased.
-    """
+    """What a sentence tells the assistant to do with its memory."""
 
     action: Action
+    """`remember` a statement, answer by an instruction from now on (`instruct`), `forget` or `erase` something; `allow`
+    says that a wish no longer holds, if there is such a wish."""
     topic: str = ""
+    """What is to be forgotten or erased."""
 
 
 def command_of(sentence: str) -> Command | None:

@@ -40,19 +40,14 @@ class Sessions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskedTime:
-    """The time that a query asks about.
-
-    Attributes:
-        ranges: Stretches of time that the query names.
-        sessions: Conversations that the query names by their order.
-        of_talk: Whether the query asks what was said then ("What did we discuss in May?"), not what happened then.
-        current_session: The conversation of the query, which "three chats ago" does not count.
-    """
+    """The time that a query asks about: the stretches of time, and the conversations by their order, that it names."""
 
     ranges: Sequence[TimeRange]
     sessions: Sequence[Sessions] = ()
     of_talk: bool = False
+    """Whether the query asks what was said then ("What did we discuss in May?"), not what happened then."""
     current_session: str = ""
+    """The conversation of the query, which "three chats ago" does not count."""
 
     @classmethod
     def of(
