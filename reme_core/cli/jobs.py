@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import Commands, Session
+from reme_core.cli.session import Commands, Session, hint_at_missing, require_workspace
 from reme_core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def list_jobs(
             raise InputError(f"there is no status '{name}'; {advice}")
     with session.open() as reme:
         jobs = reme.background.jobs(workspace, statuses=status, limit=limit)
+        hints = hint_at_missing(reme, workspace) if workspace and not jobs else []
     table = output.table(
         "ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "NEEDS", "LAST ERROR", right=["ID", "TRIES"]
     )
@@ -97,7 +98,7 @@ def list_jobs(
             job.needs,
             "" if job.status == "succeeded" else job.error or "",
         )
-    session.show(jobs, table if jobs else "No jobs.")
+    session.show(jobs, table if jobs else "No jobs.", *hints)
 
 
 @app.command()
@@ -152,6 +153,7 @@ def schedule(
 ) -> None:
     """Set how often the memories of a workspace are reflected upon, which forms and updates insights."""
     with session.open() as reme:
+        require_workspace(reme, workspace)
         reme.workspaces.schedule(workspace, reflect_every_hours=reflect_every)
         hours = reme.settings.worker.reflect_every_hours if reflect_every is None else reflect_every
     often = f"every {hours:g} hours" if hours else "never"

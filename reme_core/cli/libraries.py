@@ -11,10 +11,12 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.output import count_of
-from reme_core.cli.session import Commands, Scope, Session, Workspace, confirm
-from reme_core.errors import NotFoundError
+from reme_core.cli.session import Commands, Scope, Session, Workspace, confirm, require_workspace
 
 app = Commands()
+
+_MOST_ROWS = 100
+"""Workspaces that the table shows: more are slow to draw, and nobody reads them."""
 
 
 @app.command()
@@ -24,11 +26,13 @@ def workspaces(session: Session) -> None:
         found = reme.workspaces.describe()
     numbers = ("memories", "closed", "messages", "episodes")
     shown = output.table("workspace", *numbers, "model", "since", right=numbers)
-    for one in found:
+    for one in found[:_MOST_ROWS]:
         counts = (one.memories, one.closed_memories, one.messages, one.episodes)
         model = (one.embedding_model or "") + (" (indexed)" if one.hnsw else "")
         shown.add_row(Text(one.workspace_id, "bold"), *(f"{n:,}" for n in counts), model, output.day(one.created_at))
-    session.show([asdict(one) for one in found], shown if found else Text("There are none yet.", "dim"))
+    more = f"These are the first {_MOST_ROWS} of {len(found):,}; `reme workspaces --json` lists all."
+    lines = [shown, *([more] if len(found) > _MOST_ROWS else [])]
+    session.show([asdict(one) for one in found], *(lines if found else [Text("There are none yet.", "dim")]))
 
 
 @app.command()
@@ -89,8 +93,7 @@ def clear(
 ) -> None:
     """Remove a workspace, or only what belongs to one person, agent or run in it. This cannot be undone."""
     with session.open() as reme:
-        if workspace not in reme.workspaces.list():
-            raise NotFoundError(f"there is no workspace '{workspace}'; `reme workspaces` lists them")
+        require_workspace(reme, workspace)
         what = f"what is of {' and '.join(map(str, scope.values()))} in '{workspace}'" if scope else f"'{workspace}'"
         if not yes:
             confirm(f"Remove {what} for good?" if scope else f"Remove all of workspace {what} for good?")

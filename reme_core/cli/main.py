@@ -7,6 +7,7 @@ that `reme --help` answers at once.
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
 import importlib
 import os
@@ -87,6 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(given, prog_name="reme")
     except KeyboardInterrupt:  # outside of a command, which says itself what was not done
         sys.exit(130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        output.discard_stdout()
+        output.print_error(f"the answer cannot be printed: {error.strerror}", code="reme_error", as_json=False)
+        sys.exit(1)
 
 
 def _collect_seldom() -> None:

@@ -245,7 +245,7 @@ def delete(
             workspace, memory_ids, erase=erase, actor="command line", reason="deleted by a user"
         )
     if count == 0:
-        wanted = " or ".join(memory_ids)
+        wanted = " or ".join(f"'{memory_id}'" for memory_id in memory_ids)
         raise NotFoundError(f"workspace '{workspace}' has no memory {wanted}; `reme list` shows the ids")
     done = "erased" if erase else "deleted"
     session.show({done: count}, Text(f"{done} {count} of {len(memory_ids)}", "green"))

@@ -97,8 +97,13 @@ def check_printing() -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EPIPE:  # who read it has seen enough; Typer ends the program
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the rest of it would fail at the end
+        discard_stdout()
         raise ReMeError(f"the answer cannot be printed: {error.strerror}") from None
+
+
+def discard_stdout() -> None:
+    """Discard what is still to be printed: on a full disk it would fail once more when the program ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_text(text: str) -> None:

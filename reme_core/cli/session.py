@@ -259,6 +259,16 @@ def hint_at_missing(reme: ReMe, workspace: str) -> list[str]:
     return [] if workspace in names else [f"There is no workspace '{workspace}'; {advice}"]
 
 
+def require_workspace(reme: ReMe, workspace: str) -> None:
+    """Check that there is a workspace of this name.
+
+    Raises:
+        NotFoundError: There is none; the nearest one is named.
+    """
+    if hints := hint_at_missing(reme, workspace):
+        raise NotFoundError(hints[0].replace("There", "there", 1))
+
+
 def read_input() -> str:
     """The whole standard input, read as UTF-8 in every locale.
 

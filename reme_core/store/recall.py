@@ -152,7 +152,7 @@ class Recall:
         For the other arguments and the errors see `__call__`.
         """
         if not isinstance(query, str) or not query.strip():
-            raise InputError("the query is empty; say what to look for (or list memories with memories.list)")
+            raise InputError("the query is empty; say what to look for, or list the memories")
         for _, limit in parts:
             if not isinstance(limit, int) or not 1 <= limit <= MAX_HITS:
                 raise InputError(f"limit must be a number between 1 and {MAX_HITS}, not {limit!r:.60}")

@@ -230,7 +230,8 @@ class Workspaces:
     async def schedule(self, workspace: str, *, reflect_every_hours: float | None) -> None:
         """Set how often this workspace is reflected on: the hours between two reflections.
 
-        0 means never, None what the settings say (`worker.reflect_every_hours`).
+        0 means never, None what the settings say (`worker.reflect_every_hours`). It may be set before anything is
+        recorded there.
 
         Raises:
             InputError: The hours are negative, no number, or more than a million.

@@ -236,10 +236,26 @@ def test_a_key_works_until_the_moment_that_is_said_and_not_from_the_past_on(reme
 
 def test_a_workspace_that_does_not_exist_is_told_apart_from_one_without_an_answer(reme: Reme) -> None:
     reme("add", "She drinks her tea green.", "-w", "carol")
-    for command in (["recall", "tea"], ["list"], ["summarise"]):
+    for command in (["recall", "tea"], ["list"], ["summarise"], ["jobs", "list", "--status", "failed"]):
         assert "There is no workspace 'carl'; did you mean 'carol'?" in reme(*command, "-w", "carl")
         assert "There is no workspace" not in reme(*command, "-w", "carol")
     assert reme.json("list", "-w", "carl") == []
+    for command in (["jobs", "schedule", "-w", "carl", "--reflect-every", "5"], ["clear", "carl", "--yes"]):
+        reme(*command, code=3)
+        assert "there is no workspace 'carl'; did you mean 'carol'?" in reme.err
+    assert [one["workspace_id"] for one in reme.json("workspaces")] == ["carol"], "a mistyped name made no workspace"
+
+
+def test_of_many_workspaces_only_the_first_are_drawn(reme: Reme, configured: str) -> None:
+    reme("add", "She drinks her tea green.", "-w", "a")
+    with psycopg.connect(configured) as connection:
+        connection.execute("set reme.workspace = '*'")
+        connection.execute(
+            "insert into reme.workspace (workspace_id) select format('t%s', n) from generate_series(100, 300) n"
+        )
+    shown = reme("workspaces")
+    assert "t198" in shown and "t199" not in shown and "the first 100 of 202" in shown
+    assert len(reme.json("workspaces")) == 202
 
 
 def test_an_empty_text_is_not_recorded(reme: Reme) -> None:
@@ -275,7 +291,7 @@ def test_a_workspace_is_loaded_dumped_copied_moved_and_cleared(reme: Reme, tmp_p
     assert reme("clear", "twin", code=2) == "" and "say --yes" in reme.err
     assert reme.json("clear", "twin", "--yes")["removed"] == 1
     reme("clear", "twin", "--yes", code=3)
-    assert "`reme workspaces` lists them" in reme.err
+    assert "`reme workspaces` lists those there are" in reme.err
 
 
 def test_a_library_with_a_bad_line_is_left_out_and_the_line_is_named(reme: Reme, tmp_path: Path) -> None:
@@ -290,7 +306,7 @@ def test_a_library_with_a_bad_line_is_left_out_and_the_line_is_named(reme: Reme,
     ("arguments", "code", "says"),
     [
         (["show", "m1", "-w", "alice"], 3, "workspace 'alice' has no memory 'm1'"),
-        (["delete", "m1", "-w", "alice"], 3, "no memory m1"),
+        (["delete", "m1", "", "-w", "alice"], 3, "no memory 'm1' or ''"),
         (["recall", " ", "-w", "alice"], 2, "the query is empty"),
         (["recall", "tea", "-w", "alice", "--kind", "fruit"], 2, "there is no kind"),
         (["add", "tea", "-w", "alice", "--kind", "fruit"], 2, "kind: Input should be"),

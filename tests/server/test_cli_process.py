@@ -142,6 +142,8 @@ def test_what_cannot_be_printed_or_read_is_told_in_a_sentence(configured: str) -
 
     full = (1, "error: the answer cannot be printed: No space left on device\n")
     assert run("reme add tea -w alice >/dev/full") == full
+    for command in ("--help", "--version", "recall --help", "jobs"):
+        assert run(f"reme {command} >/dev/full") == full
     code, told = run("reme list -w alice --json >/dev/full")
     assert (code, json.loads(told)["error"]["message"]) == (1, full[1].removeprefix("error: ").strip())
     closed = "error: the answer cannot be printed, since the standard output is closed; send it to a file\n"
