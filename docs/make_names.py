@@ -40,6 +40,8 @@ def page() -> str:
 def _meaning(successor: Successor) -> str:
     if successor.instead:
         return f"no effect: {successor.instead}"
+    if successor.refused:
+        return f"an error: {successor.refused}"
     given = ", ".join(f'{name}="{value}"' for name, value in successor.given.items())
     return f"`{successor.name}({given})`" if given else f"`{successor.name}`"
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from reme_core.errors import ConfigurationError
 from reme_core.settings.trees import merge, nest
 
 log = logging.getLogger(__name__)
@@ -24,12 +25,14 @@ class Successor:
     Attributes:
         name: The name here; empty for a setting or parameter that has no effect.
         instead: A sentence that says what does its work here; empty if `name` does.
+        refused: A sentence that says what to do instead, where a setting cannot be left without effect.
         given: Parameters that the op gets besides.
         parameters: What took the place of an op's parameters, by their old names.
     """
 
     name: str = ""
     instead: str = ""
+    refused: str = ""
     given: Mapping[str, Any] = field(default_factory=dict)
     parameters: Mapping[str, Successor] = field(default_factory=dict)
 
@@ -67,7 +70,11 @@ def rename_parameters(op_name: str, parameters: Mapping[str, Any]) -> dict[str, 
 
 
 def rename_settings(source: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of one source by the names that they have here, without those that have no effect (a warning)."""
+    """The settings of one source by the names that they have here, without those that have no effect (a warning).
+
+    Raises:
+        ConfigurationError: It has a setting that cannot be left without effect.
+    """
     tree: dict[str, Any] = _copy(source)  # a caller's own, perhaps
     for pattern, successor in settings().items():
         for path in list(_matches(tree, pattern)):  # a list, since the loop changes the tree
@@ -76,6 +83,9 @@ def rename_settings(source: Mapping[str, Any]) -> dict[str, Any]:
                 renamed = nest(successor.name.split("."), value)
                 merge(renamed, tree)  # what is set under the new name wins
                 tree = renamed
+            elif successor.refused:
+                if value:
+                    raise ConfigurationError(f"{'.'.join(path)} is not supported: {successor.refused}")
             else:
                 log.warning("%s has no effect: %s", ".".join(path), successor.instead)
     return tree
@@ -108,7 +118,8 @@ def _successor(entry: str | Mapping[str, Any]) -> Successor:
     if isinstance(entry, str):
         return Successor(entry)
     parameters = {name: _successor(inner) for name, inner in entry.get("params", {}).items()}
-    return Successor(entry.get("is", ""), entry.get("instead", ""), entry.get("with", {}), parameters)
+    name, instead, refused = (entry.get(key, "") for key in ("is", "instead", "refused"))
+    return Successor(name, instead, refused, entry.get("with", {}), parameters)
 
 
 @cache

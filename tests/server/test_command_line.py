@@ -143,6 +143,22 @@ def test_settings_of_experience_maker_go_where_they_are_now(caplog: pytest.LogCa
     assert "thread_pool has no effect" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("enabled_flows=react,vector_store", "enabled_flows is not supported: .*mcp.tools"),
+        ('disabled_flows=["vector_store"]', "disabled_flows is not supported: .*mcp.tools"),
+        ('external_mcp={"search": {"command": "npx"}}', "external_mcp is not supported: .*`ops`"),
+        ("cmd.flow=demo", "cmd is not supported: .*`reme --help`"),
+        ("op.rerank_memory_op.prompt_path=mine.yaml", "op.rerank_memory_op.prompt_path is not supported: .*`ops`"),
+    ],
+)
+def test_a_setting_of_reme_01_that_must_not_be_ignored_says_what_to_do(setting: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        settings_of([setting])
+    settings_of([f"{re.split('[.=]', setting)[0]}={{}}"])  # in a file that names them all
+
+
 def test_files_that_import_each_other_are_told(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("import_config: b.yaml\n")
     (tmp_path / "b.yaml").write_text("import_config: a\n")
