@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors as pg
@@ -142,18 +142,28 @@ def normalise_url(url: str) -> str:
     """Make a connection string fit for libpq: a driver, as in `postgresql+asyncpg://`, is removed from a URL.
 
     Raises:
-        ConfigurationError: It is neither a URL nor `key=value` pairs.
+        ConfigurationError: It is neither a URL nor `key=value` pairs, or a character in its password ends it.
     """
     scheme, separator, rest = url.strip().partition("://")
     plain = f"{scheme.partition('+')[0]}://{rest}" if separator else url.strip()
-    try:
-        conninfo_to_dict(plain)
-    except psycopg.ProgrammingError:
+    if _parts(plain) is None:
         raise ConfigurationError(
             f"the database URL '{mask_password(plain)}' is not one for Postgres; write"
-            " postgresql://user:password@host:5432/database"
-        ) from None
+            " postgresql://user:password@host:5432/database, and in the password %40 for @, %2F for / and"
+            " %25 for %"
+        )
     return plain
+
+
+def _parts(url: str) -> dict[str, Any] | None:
+    """What a connection string names; None if it is none, or if a part of the password would be taken for the host."""
+    try:
+        parts = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        return None
+    _, separator, rest = url.partition("://")
+    path = rest.partition("/")[2].partition("?")[0]
+    return None if separator and ("@" in str(parts.get("host")) or "@" in path) else parts
 
 
 def without_password(url: str) -> str:
@@ -164,9 +174,7 @@ def without_password(url: str) -> str:
 
 def mask_password(url: str) -> str:
     """A connection string in the form `user@host:port/database`, without the password; several hosts have commas."""
-    try:
-        parts = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
+    if (parts := _parts(url)) is None:
         # In what is no URL, a password may stand anywhere.
         scheme, separator, _ = url.partition("://")
         return f"{scheme}://…" if separator and scheme.isalpha() else "…"

@@ -272,12 +272,17 @@ async def test_the_password_is_not_shown(database_url: str) -> None:
         "host=db.example password=s3cret port",
         "mysql://me:s3cret@db.example/agents",
         "s3cret",
+        "postgresql://me:p@s3cret@db.example/agents",  # of which libpq takes s3cret@db.example for the host
+        "postgresql://me:p?@s3cret@db.example/agents",
+        "postgresql://me:p/s3cret@db.example/agents",
+        "postgresql://me:%s3cret@db.example/agents",
     ],
 )
 async def test_what_is_no_url_is_not_shown(url: str) -> None:
     with pytest.raises(ConfigurationError, match="is not one for Postgres; write postgresql://user:password@") as told:
         await Database.open(settings_for(url))
     assert "s3cret" not in str(told.value) and "db.example" not in str(told.value)
+    assert "%40 for @" in str(told.value)
 
 
 async def test_a_statement_that_is_broken_off_leaves_no_warning(
