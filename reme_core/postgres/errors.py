@@ -144,8 +144,7 @@ def normalise_url(url: str) -> str:
     Raises:
         ConfigurationError: It is neither a URL nor `key=value` pairs, or a character in its password ends it.
     """
-    scheme, separator, rest = url.strip().partition("://")
-    plain = f"{scheme.partition('+')[0]}://{rest}" if separator else url.strip()
+    plain = _without_driver(url)
     if _parts(plain) is None:
         raise ConfigurationError(
             f"the database URL '{mask_password(plain)}' is not one for Postgres; write"
@@ -153,6 +152,11 @@ def normalise_url(url: str) -> str:
             " %25 for %"
         )
     return plain
+
+
+def _without_driver(url: str) -> str:
+    scheme, separator, rest = url.strip().partition("://")
+    return f"{scheme.partition('+')[0]}://{rest}" if separator else url.strip()
 
 
 def _parts(url: str) -> dict[str, Any] | None:
@@ -174,6 +178,7 @@ def without_password(url: str) -> str:
 
 def mask_password(url: str) -> str:
     """A connection string in the form `user@host:port/database`, without the password; several hosts have commas."""
+    url = _without_driver(url)
     if (parts := _parts(url)) is None:
         # In what is no URL, a password may stand anywhere.
         scheme, separator, _ = url.partition("://")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 from psycopg import errors as pg
@@ -9,6 +11,8 @@ from psycopg_pool import PoolClosed, PoolTimeout
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, ReMeError
 from reme_core.postgres.errors import mask_password, translating_errors
+from reme_core.settings import Settings
+from reme_core.spool.waiting import spool_path
 
 URL = "postgresql://ada:secret@db.example:5433/memory"
 WHERE = "ada@db.example:5433/memory"
@@ -104,3 +108,12 @@ def test_what_the_statement_itself_is_to_blame_for_is_left_to_its_author() -> No
 def test_an_address_names_each_host_with_its_port(hosts: str, named: str) -> None:
     assert mask_password(f"postgresql://ada:secret@{hosts}/memory") == f"ada@{named}/memory"
     assert mask_password("host=a,/run/pg port=1 user=ada dbname=memory") == "ada@a:1,/run/pg/memory"
+    assert mask_password(f"postgresql+asyncpg://ada:secret@{hosts}/memory") == f"ada@{named}/memory"
+
+
+def test_the_spools_of_two_databases_are_two_files_whatever_driver_their_urls_name(tmp_path: Path) -> None:
+    urls = ("postgresql+asyncpg://ada:secret@db/first", "postgresql+asyncpg://ada:secret@db/second")
+    files = {
+        spool_path("file", Settings.load(f"database_url={url}", f"data_dir={tmp_path}", environ={})) for url in urls
+    }
+    assert len(files) == 2
