@@ -93,6 +93,11 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
         "raise pool_size, or look for transactions that stay open",
     ),
     (PoolClosed,): _Reply(DatabaseError, "{where} has been closed", "open a new one"),
+    (pg.DuplicatePreparedStatement, pg.InvalidSqlStatementName): _Reply(
+        DatabaseError,
+        "a pooler before {where} gave this connection to others between transactions",
+        "name the pooler in REME_POOLER_URL, and the server itself in DATABASE_URL",
+    ),
     (pg.PipelineAborted,): _Reply(DatabaseError, "a statement sent to {where} before this one failed", "try again"),
 }
 

@@ -70,6 +70,14 @@ def operational(kind: type[psycopg.Error] = psycopg.OperationalError) -> list[ty
             psycopg.OperationalError("port 1 failed: session is read-only, port 2 failed: Connection refused"),
             *(DatabaseUnavailableError, "takes writes", "promote a standby"),
         ),
+        (
+            pg.DuplicatePreparedStatement('prepared statement "_pg3_0" already exists'),
+            *(DatabaseError, "a pooler before", "REME_POOLER_URL"),
+        ),
+        (
+            pg.InvalidSqlStatementName('prepared statement "_pg3_9" does not exist'),
+            *(DatabaseError, "a pooler before", "REME_POOLER_URL"),
+        ),
         (pg.PipelineAborted("pipeline aborted"), DatabaseError, "before this one failed", "try again"),
         (pg.ExternalRoutineException("plpython"), DatabaseError, "cannot do this", "log"),
         (PoolTimeout("15 s"), DatabaseUnavailableError, "stayed busy", "pool_size"),
