@@ -280,7 +280,7 @@ class Database:
     async def _connection(self, share: Collection[asyncio.Semaphore] = ()) -> AsyncIterator[Connection]:
         pool = self.pool
         async with AsyncExitStack() as stack:
-            stack.enter_context(translating_errors(self.url))
+            stack.enter_context(translating_errors(self._pooler or self.url))
             patience = POOL_SECONDS if self._away is None else _AWAY_SECONDS
             try:
                 # Where all places are free, nothing is waited for, and the timer need not be set.

@@ -98,6 +98,11 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
         "a pooler before {where} gave this connection to others between transactions",
         "name the pooler in REME_POOLER_URL, and the server itself in DATABASE_URL",
     ),
+    (pg.ProtocolViolation,): _Reply(  # what PgBouncer says of itself: query_wait_timeout, no more connections allowed
+        DatabaseUnavailableError,
+        "a pooler before {where} gave no connection",
+        "see that its server is up and its pool large enough, pool_size for each process in session mode",
+    ),
     (pg.PipelineAborted,): _Reply(DatabaseError, "a statement sent to {where} before this one failed", "try again"),
 }
 

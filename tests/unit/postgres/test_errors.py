@@ -78,6 +78,12 @@ def operational(kind: type[psycopg.Error] = psycopg.OperationalError) -> list[ty
             pg.InvalidSqlStatementName('prepared statement "_pg3_9" does not exist'),
             *(DatabaseError, "a pooler before", "REME_POOLER_URL"),
         ),
+        (
+            pg.ProtocolViolation("query_wait_timeout"),
+            DatabaseUnavailableError,
+            "gave no connection",
+            "pool large enough",
+        ),
         (pg.PipelineAborted("pipeline aborted"), DatabaseError, "before this one failed", "try again"),
         (pg.ExternalRoutineException("plpython"), DatabaseError, "cannot do this", "log"),
         (PoolTimeout("15 s"), DatabaseUnavailableError, "stayed busy", "pool_size"),
@@ -96,7 +102,7 @@ def test_each_trouble_has_its_own_true_message(
 @pytest.mark.parametrize("kind", operational(), ids=lambda kind: kind.__name__)
 def test_only_a_lost_connection_is_said_to_have_broken_off(kind: type[psycopg.Error]) -> None:
     ours = told(kind("what the server says"))
-    named = (pg.QueryCanceled, pg.DatabaseDropped, pg.CannotConnectNow)
+    named = (pg.QueryCanceled, pg.DatabaseDropped, pg.CannotConnectNow, pg.ProtocolViolation)
     lost = (kind.sqlstate or "").startswith(("08", "57")) and kind not in named
     assert ("broke off" in str(ours)) == lost
     assert WHERE in str(ours) or isinstance(ours, ConflictError | InputError)
