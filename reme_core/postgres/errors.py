@@ -43,7 +43,9 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
         SchemaError, "the schema of {where} is not the one needed", "run `reme db upgrade`"
     ),
     (pg.InsufficientPrivilege,): _Reply(
-        DatabaseError, "the login role of {where} may not do this", "grant it the role reme_service"
+        DatabaseError,
+        "the login role of {where} may not do this",
+        "grant it the role reme_service; after a restore, let a superuser run `reme db upgrade`",
     ),
     (pg.ReadOnlySqlTransaction,): _Reply(
         DatabaseUnavailableError,
