@@ -12,7 +12,7 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Commands, Session
-from reme_core.errors import InputError
+from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
     from reme_core.spool.waiting import Spool
@@ -83,7 +83,9 @@ def retry(session: Session, file: File = None) -> None:
 def _open_spool(session: Session, file: Path | None) -> Spool:
     from reme_core.spool.waiting import Spool, spool_path
 
-    if file is not None and file.exists() and not _is_spool(file):
+    if file is not None and not file.exists():
+        raise NotFoundError(f"there is no file {file}; a spool is made when a turn first has to wait")
+    if file is not None and not _is_spool(file):
         raise InputError(f"{file} is no spool; name the file that the adapter was given")
     return Spool(spool_path(file or "file", session.settings))
 

@@ -155,4 +155,6 @@ def test_a_file_that_is_no_spool_stays_as_it_is(reme: Reme, tmp_path: Path) -> N
     for command, path in product(("list", "retry", "deliver"), before):
         reme("spool", command, "--file", str(path), code=2)
         assert "is no spool" in reme.err
+        reme("spool", command, "--file", str(tmp_path / "mistyped.sqlite3"), code=3)  # and not: nothing waits there
+        assert "there is no file" in reme.err
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
