@@ -39,7 +39,7 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
         pg.ObjectInUse,
         pg.TransactionRollback,
     ): _Reply(ConflictError, "another transaction was at the same rows or tables", "try again"),
-    (pg.UndefinedTable, pg.InvalidSchemaName): _Reply(
+    (pg.UndefinedTable, pg.UndefinedFunction, pg.InvalidSchemaName): _Reply(
         SchemaError, "the schema of {where} is not the one needed", "run `reme db upgrade`"
     ),
     (pg.InsufficientPrivilege,): _Reply(

@@ -9,7 +9,7 @@ import pytest
 from psycopg import errors as pg
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, ReMeError
+from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, InputError, ReMeError, SchemaError
 from reme_core.postgres.errors import mask_password, translating_errors
 from reme_core.settings import Settings
 from reme_core.spool.waiting import spool_path
@@ -35,6 +35,10 @@ def operational(kind: type[psycopg.Error] = psycopg.OperationalError) -> list[ty
     ("error", "kind", "wrong", "advice"),
     [
         (pg.UndefinedFile('could not access file "$libdir/vector"'), DatabaseError, "misses a file", "install"),
+        (
+            pg.UndefinedFunction("function procrastinate_unregister_worker_v1(smallint) does not exist"),
+            *(SchemaError, "not the one needed", "reme db upgrade"),
+        ),
         (pg.DiskFull("could not extend file"), DatabaseError, "disk of", "make room"),
         (pg.OutOfMemory("out of shared memory"), DatabaseError, "ran out of memory", "give it more"),
         (pg.TooManyConnections("too many"), DatabaseUnavailableError, "no connection left", "max_connections"),
