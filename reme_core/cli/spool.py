@@ -27,10 +27,7 @@ File = Annotated[
 
 @app.command("list")
 def list_turns(session: Session, file: File = None) -> None:
-    """List what waits, and what the database refuses and why.
-
-    The last 1,000 refused turns are kept until they are erased.
-    """
+    """List what waits, and what the database refuses and why. Refused turns are kept until they are erased."""
     from reme_core.spool.waiting import other_spools
 
     spool = _open_spool(session, file)

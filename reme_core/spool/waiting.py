@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 
 MOST_WAITING: Final = 10_000
 """How many turns may wait; further turns are not accepted."""
-MOST_REFUSED: Final = 1_000
-"""How many refused turns are kept; each turn that is recorded reads them (40 ms for 1,000)."""
 
 _spools: weakref.WeakSet[Spool] = weakref.WeakSet()
 _held: list[threading.Lock] = []  # while this process forks
@@ -122,20 +120,13 @@ class Spool:
     def set_aside(self, entry: Entry, reason: str) -> None:
         """Keep an entry that the database refuses: it no longer waits, and is among `refusals`.
 
-        Beyond `MOST_REFUSED`, the oldest refusal is dropped: a program whose turns are all refused must not fill the
-        disk.
-
         Raises:
             SpoolError: The file cannot be written; the refusal is in memory only.
         """
         with self._memory:
             self._entries[entry.entry_id] = replace(entry, refusal=reason)
             self._on_disk.discard(entry.entry_id)
-            refused = [entry_id for entry_id, kept in self._entries.items() if kept.refusal]
         self.keep()
-        if oldest := refused[:-MOST_REFUSED]:
-            self.remove(oldest)
-            log.error("more than %d refused turns are in %s; the oldest was dropped", MOST_REFUSED, self)
 
     def accept(self) -> int:
         """Let refused entries wait again; returns their number."""

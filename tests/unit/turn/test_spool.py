@@ -222,20 +222,6 @@ def test_what_is_beyond_the_bounds_is_refused_and_nothing_is_given_up(tmp_path: 
     assert texts(spool) == ["2", "3", "4"]
 
 
-def test_of_turns_that_are_refused_the_newest_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("reme_core.spool.waiting.MOST_REFUSED", 2)
-    spool = keep(Spool(tmp_path / "x.sqlite3"), *"0123")
-    first, *others = spool.entries()
-    for waiting in others:
-        spool.set_aside(waiting, "it is too long")
-    for kept in (spool, Spool(spool.path)):
-        assert [refused.messages[0].content for refused in kept.refusals()] == ["2", "3"]
-        assert kept.entries() == [first], "what waits is not dropped"
-    assert "the oldest was dropped" in caplog.text
-
-
 def test_erasing_reaches_the_file_the_memory_and_other_processes(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite3"
     spool, other = Spool(path), Spool(path)
