@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from pydantic import BaseModel, Field
 
@@ -97,7 +96,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
             return None
         return await _write(attribute, old, near, state, deps, chat)
 
-    written = await parallel([partial(renew, attribute, old) for attribute, old in topics])
+    written = await parallel(renew(attribute, old) for attribute, old in topics)
     renewed = [
         (new, old)
         for new, (_, old) in zip(written, topics, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TypeVar
 
 from reme_core.errors import ModelError
@@ -14,8 +14,8 @@ from reme_core.flows.state import RetrievalState
 T = TypeVar("T")
 
 
-async def ask_model(work: Callable[[], Awaitable[T]], what: str, state: RetrievalState, deps: Deps) -> T | None:
-    """The answer of the model that `work` asks; None if it failed or took too long, which the report then says.
+async def ask_model(work: Awaitable[T], what: str, state: RetrievalState, deps: Deps) -> T | None:
+    """What comes of the `work` of a model; None if it failed or took too long, which the report then says.
 
     The report calls the work `what`. All models of one retrieval together get the seconds of `state.patience`, or else
     those of the settings.
@@ -23,7 +23,7 @@ async def ask_model(work: Callable[[], Awaitable[T]], what: str, state: Retrieva
     patience, begun = state.patience or deps.settings.recall.patience, time.monotonic()
     try:
         async with asyncio.timeout(patience - state.waited):
-            return await work()
+            return await work
     except TimeoutError:
         report_degraded(state, what, f"models did not answer within {patience:g} seconds")
     except ModelError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 from opentelemetry import trace
@@ -115,7 +114,7 @@ async def _run(plan: Plan, state: State, deps: Deps) -> None:
         for step in plan.steps:
             await _run(step, state, deps)
     else:
-        await parallel([partial(_run, branch, state, deps) for branch in plan.branches])
+        await parallel(_run(branch, state, deps) for branch in plan.branches)
 
 
 async def _run_op(step: Step, state: State, deps: Deps) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
 
-async def parallel(calls: Sequence[Callable[[], Coroutine[Any, Any, Result]]]) -> list[Result]:
-    """Call all at once; returns their results in the order of `calls`.
+async def parallel(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Run all at once; returns their results in the order of `works`.
 
     If one fails, the others are cancelled, and its error is raised: the error itself, not an `ExceptionGroup`. Errors
     that others raised at the same moment are added to it as notes.
@@ -18,7 +18,7 @@ async def parallel(calls: Sequence[Callable[[], Coroutine[Any, Any, Result]]]) -
     errors: Sequence[Exception] = ()
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call()) for call in calls]
+            tasks = [group.create_task(work) for work in works]
     except ExceptionGroup as failures:  # callers' `except` clauses do not match the errors inside
         errors = failures.exceptions
     if errors:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import chain
 
 from reme_core.flows.deps import Deps
@@ -62,4 +61,4 @@ async def _draw_lessons(
             deps.chat, name, speech, [segment], most=most, score=score, outcome=outcome, attempt=attempt
         )
 
-    return list(chain.from_iterable(await parallel([partial(draw, segment) for segment in found])))
+    return list(chain.from_iterable(await parallel(map(draw, found))))

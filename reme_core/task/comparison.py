@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Literal
 
 from reme_core.flows.deps import Deps
@@ -69,8 +68,8 @@ async def comparative_extraction(
     if deps.chat is None:
         state.comparative_drafts = _compare_by_rules([pair for _, pair in pairs], deps.language)
         return
-    requests = [partial(_compare_pair, name, pair, deps.language, deps.chat, max_lessons) for name, pair in pairs]
-    state.comparative_drafts = [memory for drafts in await parallel(requests) for memory in drafts]
+    made = await parallel(_compare_pair(name, pair, deps.language, deps.chat, max_lessons) for name, pair in pairs)
+    state.comparative_drafts = [memory for drafts in made for memory in drafts]
 
 
 @op(reads={"trajectories"}, writes={"memories"})
@@ -81,8 +80,8 @@ async def simple_comparative(state: TaskState, deps: Deps, *, max_lessons: int =
         state.memories = _compare_by_rules(_best_and_worst_of(groups), deps.language)
         return
     several = [attempts for attempts in groups if len(attempts) > 1]
-    requests = [partial(_compare_attempts, attempts, deps.language, deps.chat, max_lessons) for attempts in several]
-    state.memories = [memory for drafts in await parallel(requests) for memory in drafts]
+    made = await parallel(_compare_attempts(attempts, deps.language, deps.chat, max_lessons) for attempts in several)
+    state.memories = [memory for drafts in made for memory in drafts]
 
 
 def _group_by_task(trajectories: Sequence[Trajectory]) -> list[list[Segment]]:

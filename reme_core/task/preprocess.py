@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -50,7 +49,7 @@ async def segmentation(
     if deps.chat is None:
         divided = [_split_at_requests(trajectory) for trajectory in trajectories]
     else:
-        divided = await parallel([partial(_mark_by_model, t, deps.language, deps.chat) for t in trajectories])
+        divided = await parallel(_mark_by_model(t, deps.language, deps.chat) for t in trajectories)
     state.segments = [segment for segments in divided for segment in segments]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -58,7 +57,7 @@ async def validation(state: TaskState, deps: Deps, *, validation_threshold: floa
         verdicts = [_Verdict(number=n, is_valid=True, score=confidence_of(d)) for n, d in enumerate(drafts)]
     else:
         groups = [drafts[start : start + _AT_ONCE] for start in range(0, len(drafts), _AT_ONCE)]
-        judged = await parallel([partial(_judge, group, deps.language, deps.chat) for group in groups])
+        judged = await parallel(_judge(group, deps.language, deps.chat) for group in groups)
         verdicts = [verdict for group in judged for verdict in group]
     kept: list[Memory] = []
     refused: list[dict[str, Any]] = []

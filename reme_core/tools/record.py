@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -129,7 +128,7 @@ async def _evaluate(calls: Sequence[ToolCallResult], state: ToolState, deps: Dep
     open_calls = [call for call in calls if not call.evaluation]
     if deps.chat is None or not open_calls:
         return
-    answers = await parallel([partial(_ask_model, call, deps.language, deps.chat) for call in open_calls])
+    answers = await parallel(_ask_model(call, deps.language, deps.chat) for call in open_calls)
     judged = [answer for answer in answers if isinstance(answer, ToolCallResult)]
     await tool_calls.judge(deps.database, state.workspace_id, judged)
     if failures := [answer for answer in answers if isinstance(answer, ModelError)]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import Final
 
 from pydantic import BaseModel, Field
@@ -56,10 +55,8 @@ async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) 
             " report them with add_tool_call_result first"
         )
     updates = await parallel(
-        [
-            partial(_update_guidance, stats, waiting.get(stats.tool_name, []), state.workspace_id, deps, max_calls)
-            for stats in found
-        ]
+        _update_guidance(stats, waiting.get(stats.tool_name, []), state.workspace_id, deps, max_calls)
+        for stats in found
     )
     state.memories = [memory for memory, _, _ in updates]
     state.closing = [close for _, _, closing in updates for close in closing]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import date, datetime, time, timedelta
-from functools import partial
 from typing import Final, Literal
 
 from pydantic import BaseModel, Field
@@ -57,8 +56,8 @@ async def extract_time(
     # The rules answer in microseconds, so most queries never wait for the model: it is asked only where a query looks
     # as if it named a time, and the rules found none.
     if not (ranges or mentions) and deps.chat is not None and enable_llm_time:
-        ask = partial(_ask_model, state.search_query, now, zone, language or deps.language, deps.chat)
-        ranges = await ask_model(ask, "extract_time", state, deps) or []
+        asking = _ask_model(state.search_query, now, zone, language or deps.language, deps.chat)
+        ranges = await ask_model(asking, "extract_time", state, deps) or []
     state.time_ranges = ranges
     state.report["time_ranges"] = [r.model_dump(mode="json") for r in ranges]
 

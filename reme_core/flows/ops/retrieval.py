@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 from pydantic import BaseModel, Field
 
@@ -48,8 +47,8 @@ async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bo
         request = prompt(
             "build_query", language(deps.language, messages), conversation=fence(transcript(messages), "conversation")
         )
-        work = partial(deps.chat.complete_as, request, _Query, purpose="build_query")
-        answer = await ask_model(work, "build_query", state, deps)
+        asking = deps.chat.complete_as(request, _Query, purpose="build_query")
+        answer = await ask_model(asking, "build_query", state, deps)
         state.search_query = (answer.query.strip() if answer else "") or _join_last(messages)
     else:
         state.search_query = _join_last(messages)
@@ -136,7 +135,7 @@ async def _order(
     ranker: Reranker, hits: Sequence[Hit], texts: Sequence[str], state: RetrievalState, deps: Deps
 ) -> list[Hit]:
     # A ranker may leave some out, and has no answer if it failed; those keep their order, behind the others.
-    ranked = await ask_model(partial(ranker.rank, state.search_query, texts), "rerank", state, deps) or []
+    ranked = await ask_model(ranker.rank(state.search_query, texts), "rerank", state, deps) or []
     return [hits[index] for index in dict.fromkeys([*(index for index, _ in ranked), *range(len(hits))])]
 
 
@@ -163,7 +162,7 @@ async def rewrite(state: RetrievalState, deps: Deps, *, enable_llm_rewrite: bool
     request = prompt(
         "rewrite", speech, task=fence(task, "task"), memories=fence(numbered_list(state.memories, speech), "memories")
     )
-    written = await ask_model(partial(_write, request, deps.chat, deps.tell), "rewrite", state, deps)
+    written = await ask_model(_write(request, deps.chat, deps.tell), "rewrite", state, deps)
     state.answer = note(numbered_list(state.memories, speech) if written is None else written, speech)
 
 
