@@ -24,10 +24,8 @@ from reme_core.models import ChatModel
 from reme_core.models.likeness import ALIKE, likeness
 from reme_core.personal.filter import statements, take_in
 from reme_core.personal.grounding import NO_EVIDENCE, VALUE, inventions
-from reme_core.personal.nearby import STATED, nearest, subject_of
-from reme_core.personal.outcome import add_to_result
-from reme_core.personal.quotes import keep_quotes
-from reme_core.personal.state import PersonalState
+from reme_core.personal.quotes import STATED, keep_quotes, nearest
+from reme_core.personal.state import PersonalState, add_to_result
 from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of
@@ -239,7 +237,7 @@ async def _draw(heard: Sequence[Message], state: ExtractionState, deps: Deps) ->
     refused: list[dict[str, str]] = state.report.setdefault("refused", [])
     by_subject: dict[str, list[Message]] = {}
     for message in heard:
-        by_subject.setdefault(subject_of(message, state.user_name), []).append(message)
+        by_subject.setdefault(state.subject_of(message), []).append(message)
     found: list[Memory] = []
     for subject, said in by_subject.items():
         for at in range(0, len(said), _BATCH):

@@ -10,8 +10,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.ops.library import all_memories
 from reme_core.flows.registry import op
 from reme_core.given import zone_of
-from reme_core.personal.outcome import add_to_result
-from reme_core.personal.state import PersonalState
+from reme_core.personal.state import PersonalState, add_to_result
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Scoped

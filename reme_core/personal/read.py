@@ -23,12 +23,17 @@ from reme_core.models import ChatModel
 from reme_core.personal import grounding
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import keep_from_recall, memories_to_forget
-from reme_core.personal.nearby import STATED, nearest, subject_of
-from reme_core.personal.operations import CLOSING, Confirmation, Operation, Reading, ShortReading
-from reme_core.personal.outcome import Outcome, carry_out
-from reme_core.personal.quotes import Piece, commands_to_forget, pieces_worth_keeping, words_of
-from reme_core.personal.reconcile import Accepted, Reconciliation
-from reme_core.personal.state import PersonalState
+from reme_core.personal.quotes import STATED, Piece, commands_to_forget, nearest, pieces_worth_keeping, words_of
+from reme_core.personal.reconcile import (
+    CLOSING,
+    Accepted,
+    Confirmation,
+    Operation,
+    Reading,
+    Reconciliation,
+    ShortReading,
+)
+from reme_core.personal.state import Outcome, PersonalState, carry_out
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, questions_of, speech_in
@@ -107,7 +112,7 @@ class _Reader:
             return None
         accepted, refused = await self._operations() if self.window.people else ([], [])
         before = await self.deps.memories.from_source(self.state.workspace_id, "message", self.window.ids)
-        made = Reconciliation(self.chat.name, self.state.user_name, self.deps.settings.timezone, before)
+        made = Reconciliation(self.chat.name, self.state, self.deps.settings.timezone, before)
         for item in accepted:
             made.take(item)
         commands = await asyncio.to_thread(self._commands)
@@ -198,13 +203,13 @@ class _Reader:
 
     async def _ask(self, remembered: Sequence[Memory]) -> list[Operation]:
         """The operations that the model answers with; what they close without having seen it in full, it confirms."""
-        person = phrase("person", self.speech)
+        person, zone = phrase("person", self.speech), zone_of(self.deps.settings.timezone)
         request = prompt(
             "personal/read_small" if self.small else "personal/read",
             self.speech,
             person=person,
-            remembered=fence(self._as_text(remembered), "memories"),
-            conversation=fence(self.window.as_text(self.speech, person, self._zone), "conversation"),
+            remembered=fence(self._as_text(remembered, zone), "memories"),
+            conversation=fence(self.window.as_text(self.speech, person, zone), "conversation"),
         )
         form = ShortReading if self.small else Reading
         answer = await self.chat.complete_as(request, form, purpose="read", max_tokens=self.max_tokens)
@@ -213,11 +218,11 @@ class _Reader:
         holding = await self._confirm(doubtful, remembered) if doubtful else []
         return [o for o in answered if o not in doubtful or o in holding]
 
-    def _as_text(self, remembered: Sequence[Memory]) -> str:
+    def _as_text(self, remembered: Sequence[Memory], zone: tzinfo) -> str:
         """A line a memory, numbered from 1: what it says and when that was said, or briefly what it is about."""
         lines = []
         for number, memory in enumerate(remembered, 1):
-            day = f" ({memory.observed_at.astimezone(self._zone):%Y-%m-%d})" if memory.observed_at else ""
+            day = f" ({memory.observed_at.astimezone(zone):%Y-%m-%d})" if memory.observed_at else ""
             about = f"{memory.metadata.get('about', '')}: {memory.metadata.get('thing', '')}".strip(": ")
             brief = f"… {about or condense(memory.content, 30)}"
             lines.append(f"m{number}{day} {memory.content if number <= self.shown else brief}")
@@ -241,31 +246,30 @@ class _Reader:
             return grounding.ASSISTANTS if self.window.evidence(operation.evidence) else grounding.NO_EVIDENCE
         if len(people) == len(self.window.people) >= _MOST_EVIDENCE:
             return grounding.ALL_MESSAGES
-        if self._closes_anothers_wish(item):
-            return grounding.ANOTHERS
-        if not self._may_close(item):
-            return grounding.BORROWED
+        if reason := self._why_wish_stays(item):
+            return reason
         if operation.op in ("end", "forget", "confirm"):
             return "" if item.memory or operation.thing else grounding.NO_MEMORY
         return self._misstatement(item)
 
-    def _closes_anothers_wish(self, item: Accepted) -> bool:
-        """Whether an operation would close a wish of somebody else; facts may be over by what another tells."""
-        if item.operation.op not in CLOSING or item.memory is None or item.memory.kind != Kind.INSTRUCTION:
-            return False
-        return item.memory.subject not in (subject_of(item.evidence[-1], self.state.user_name), "")
+    def _why_wish_stays(self, item: Accepted) -> str:
+        """Why an operation may not close a wish; empty where it may. Facts may be over by what another tells.
 
-    def _may_close(self, item: Accepted) -> bool:
-        """Whether its author speaks for themselves, without a quotation beside it: that is asked where a wish ends."""
+        Only whose wish it is ends it, who has to speak for themselves, without a quotation beside it.
+        """
         operation, old = item.operation, item.memory
-        is_heeded = operation.op == "change" and operation.kind in _HEEDED  # `_heed_only_own` looks at that
-        if operation.op not in CLOSING or is_heeded or old is None or old.kind != Kind.INSTRUCTION:
-            return True
+        if operation.op not in CLOSING or old is None or old.kind != Kind.INSTRUCTION:
+            return ""
+        if old.subject not in (self.state.subject_of(item.evidence[-1]), ""):
+            return grounding.ANOTHERS
+        if operation.op == "change" and operation.kind in _HEEDED:
+            return ""  # `_heed_only_own` looks at that
         said = [m.content for m in self._in_person(item)]
-        return any(own_words(text) == text and own_sentences(text) for text in said)
+        is_own = any(own_words(text) == text and own_sentences(text) for text in said)
+        return "" if is_own else grounding.BORROWED
 
     def _misstatement(self, item: Accepted) -> str:
-        """Why a statement is refused: it is none, has a value of nobody's, or is what people cited, pasted or made up.
+        """Why a statement is refused: it is empty, has a value that nobody told, or is cited, pasted or made up.
 
         A dream that somebody tells of may come with facts, and a pasted letter with news of theirs.
         """
@@ -329,10 +333,6 @@ class _Reader:
     def _question_before(self, message: Message) -> str:
         asked = self.window.question_before(message)
         return questions_of(asked.content) if asked else ""
-
-    @property
-    def _zone(self) -> tzinfo:
-        return zone_of(self.deps.settings.timezone)
 
     @cached_property
     def _conversation(self) -> list[Message]:

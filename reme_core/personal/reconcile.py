@@ -1,18 +1,18 @@
-"""What a reading makes of the store: operations that were let through, as one change."""
+"""What a reading makes of the store: a model answers with operations, and those that are let through are one change."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, Field
 
 from reme_core.marks import READ, forgotten_note, is_quote
 from reme_core.personal.forget import erasure_of, was_said_by
-from reme_core.personal.nearby import subject_of
-from reme_core.personal.operations import CLOSING, Operation
-from reme_core.personal.outcome import Outcome
 from reme_core.personal.quotes import commands_to_forget
+from reme_core.personal.state import Outcome, PersonalState
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Change, Close, Erase
 from reme_core.text.commands import Command, validity_of_wishes
@@ -23,6 +23,53 @@ from reme_core.types import Kind, Memory, Message, Source, Status, TimeRange, sc
 
 _KINDS: Final = {"profile": Kind.PROFILE, "instruction": Kind.INSTRUCTION}
 _IMPORTANCE: Final = {Kind.INSTRUCTION: 0.9, Kind.PROFILE: 0.8}
+
+
+Operator = Literal["add", "confirm", "change", "end", "forget", "nothing"]
+
+CLOSING: frozenset[Operator] = frozenset({"change", "end", "forget"})
+"""What closes the memory that it names."""
+
+
+class Operation(BaseModel):
+    """One operation; see the prompt `personal/read` for what its fields mean."""
+
+    op: Operator
+    evidence: list[int] = Field(description="Numbers of the messages that say it")
+    memory: int = Field(0, description="Number of the remembered statement; 0 for none")
+    about: str = Field("", description="user, or whom else it is about")
+    thing: str = Field("", description="What it is about, in one to three words")
+    value: str = Field("", description="The value, in words of the messages")
+    statement: str = Field("", description="One sentence that is understood alone")
+    kind: Literal["fact", "profile", "event", "instruction"] = "fact"
+    since: str = Field("", description="When it begins, in words of the messages or as YYYY-MM-DD; or empty")
+    until: str = Field("", description="When it ends, likewise")
+
+
+class Reading(BaseModel):
+    """All operations of one window."""
+
+    operations: list[Operation]
+
+
+class _ShortOperation(BaseModel):
+    op: Operator
+    evidence: list[int]
+    memory: int
+    value: str
+    statement: str
+
+
+class ShortReading(BaseModel):
+    """The same with the fields that a small model fills in reliably."""
+
+    operations: list[_ShortOperation]
+
+
+class Confirmation(BaseModel):
+    """Which of the closing operations hold, now that their memories are shown in full."""
+
+    holds: list[int] = Field(description="Numbers of the operations that hold")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +91,7 @@ class Reconciliation:
     """
 
     author: str  # the model
-    user_name: str  # whom messages without an author are from
+    state: PersonalState  # which says whom messages without an author are from
     timezone: str  # in which the speakers' days begin
     made_before: Sequence[Memory]  # of the same messages: quotes, or what was read before an edit
     new: dict[str, Memory] = field(default_factory=dict)
@@ -109,7 +156,7 @@ class Reconciliation:
     def _earlier_addition(self, item: Accepted) -> Memory | None:
         """What an earlier operation of this answer stated of the same person and thing, and that is not over yet."""
         thing, about = item.operation.thing.casefold(), item.operation.about.casefold() or "user"
-        whose = subject_of(item.evidence[0], self.user_name), scope_of(item.evidence).get("user_id")
+        whose = self.state.subject_of(item.evidence[0]), scope_of(item.evidence).get("user_id")
         for memory in reversed([*self.again.values(), *self.new.values()]):
             known = memory.metadata
             named = known.get("thing", "").casefold(), known.get("about", "user").casefold()
@@ -145,7 +192,7 @@ class Reconciliation:
         if item.operation.op == "forget":
             told = item.evidence[-1]
             # Nobody erases what others said; it is closed, and can be restored.
-            is_theirs = old.subject in (subject_of(told, self.user_name), "")
+            is_theirs = old.subject in (self.state.subject_of(told), "")
             if is_theirs and _asks_to_erase(told, old):
                 self._erase([old], told)
             else:
@@ -157,7 +204,7 @@ class Reconciliation:
 
     def _erase(self, memories: Sequence[Memory], message: Message) -> None:
         self.erased |= {memory.memory_id: memory for memory in memories}
-        self.erasures.append(erasure_of(memories, message, self.user_name))
+        self.erasures.append(erasure_of(memories, message, self.state))
         for memory in memories:
             self.closing.pop(memory.memory_id, None)
 
@@ -198,7 +245,7 @@ class Reconciliation:
 
     def _memory(self, item: Accepted) -> Memory:
         operation, said = item.operation, _time_said(item.evidence)
-        subject = subject_of(item.evidence[0], self.user_name)
+        subject = self.state.subject_of(item.evidence[0])
         kind = _KINDS.get(operation.kind, Kind.OBSERVATION)
         content = item.statement if kind == Kind.INSTRUCTION else with_dates(item.statement, said, self.timezone)
         holds = self._holds(item)

@@ -1,9 +1,9 @@
 """How likely it is that a message tells something lasting about a person, judged without a chat model.
 
 A logistic regression: the best sentence of the message by its words, and the embedding of the whole, with the products
-of its numbers along the axes in which the texts that this was fitted to differ most. The words that it
-counts (worth_words.json) are those of grammar and of talking: persons, times, questions, thanks; none of professions,
-pets or brands. `python -m benchmarks.fit_worth` fits the coefficients (worth.json) and measures them.
+of its numbers along the axes in which the texts that this was fitted to differ most. The words that it counts
+(worth_words.json) are those of grammar and of talking: persons, times, questions, thanks; none of professions, pets or
+brands. `python -m benchmarks.fit_worth` fits the coefficients (worth.json) and measures them.
 """
 
 from __future__ import annotations

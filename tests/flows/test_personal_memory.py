@@ -13,7 +13,7 @@ from reme_core.engine import Engine
 from reme_core.errors import ConflictError, InputError, SpoolError
 from reme_core.flows.build import build
 from reme_core.flows.execute import run
-from reme_core.prompts import note_text
+from reme_core.prompts import fence
 from reme_core.settings import EmbeddingSettings, Settings
 from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.change import Change, Close
@@ -291,7 +291,7 @@ async def test_only_people_are_heard_and_never_what_memory_itself_said(reme: Eng
         reme,
         turn("I live in Munich with my wife Eva.", role="assistant"),
         turn("My name is Bot and I live in Turin.", role="system"),
-        turn(note_text.note("- I live in Rome with my dog Ada.", "en") + " I live in Hull with my wife Eva."),
+        turn(fence.note("- I live in Rome with my dog Ada.", "en") + " I live in Hull with my wife Eva."),
         turn("I live in Oslo with my wife Eva.", metadata={"reme_note": True}),
     )
     assert await active(reme) == ["I live in Hull with my wife Eva."]

@@ -12,7 +12,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ConflictError, ModelUnavailableError
-from reme_core.prompts import note_text, prompt
+from reme_core.prompts import fence, prompt
 from reme_core.types import Kind, Memory, Status
 from tests.flows.personal_turns import answering, contents, everything, operation, summarise, turn
 from tests.loopback import Loopback
@@ -314,7 +314,7 @@ async def test_a_statement_that_says_more_than_was_told_gives_way_to_the_words(
 
 async def test_a_note_of_ours_is_never_shown_to_the_model(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.chat(answering(operation("add", "Ines lives in Rome", (1,), value="Rome")))
-    said = note_text.note("- I live in Rome.", "en") + " what now"
+    said = fence.note("- I live in Rome.", "en") + " what now"
     response = await summarise(reme_with_chat, turn(said), turn("I live in Rome", metadata={"reme_note": True}))
     assert "Rome" not in asked(loopback)[0]
     assert await contents(reme_with_chat) == []

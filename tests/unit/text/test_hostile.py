@@ -14,8 +14,7 @@ from reme_core.errors import ModelAnswerError
 from reme_core.flows.tool_output import error_in, is_output
 from reme_core.personal.grounding import is_borrowed
 from reme_core.personal.worth import traits_of
-from reme_core.prompts.fence import fence
-from reme_core.prompts.note_text import note, without_notes
+from reme_core.prompts.fence import fence, note, without_notes
 from reme_core.store.query import asks_what_assistant_said
 from reme_core.store.relevance import query_traits
 from reme_core.text.answers import parse_json, strip_thinking
