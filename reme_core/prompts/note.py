@@ -16,8 +16,7 @@ from reme_core.given import zone_of
 from reme_core.marks import is_quote, messages_replaced_by
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
-from reme_core.prompts.fence import NOTE_METADATA
-from reme_core.prompts.note_text import as_text, note
+from reme_core.prompts.fence import NOTE_METADATA, as_text, note
 from reme_core.prompts.transcript import condense, shown_name
 from reme_core.types import Hit, Kind, Memory, Message
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from reme_core.prompts import Language, language_for, phrase
 from reme_core.prompts.budget import count_tokens
-from reme_core.prompts.fence import is_note
-from reme_core.prompts.note_text import without_notes
+from reme_core.prompts.fence import is_note, without_notes
 from reme_core.text.answers import strip_thinking
+from reme_core.text.plain import json_object
 from reme_core.types import Message, ToolCall
 
 MAX_MESSAGE = 1_500
@@ -141,11 +141,7 @@ def _line(message: Message) -> str:
 def assignments(arguments: str) -> str:
     """Arguments, which come as JSON, as `name='value'`."""
     # Small models that quote JSON within their own JSON forget to escape it.
-    try:
-        values = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):  # the latter where it is nested a thousand deep
-        return arguments
-    if not isinstance(values, dict):
+    if (values := json_object(arguments or "{}")) is None:
         return arguments
     told = {name: f"'{v}'" if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for name, v in values.items()}
     return ", ".join(f"{name}={value}" for name, value in told.items())

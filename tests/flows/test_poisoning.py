@@ -10,8 +10,7 @@ from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.personal.grounding import is_borrowed
 from reme_core.personal.quotes import pieces_of
-from reme_core.prompts.fence import fence
-from reme_core.prompts.note_text import note
+from reme_core.prompts.fence import fence, note
 from reme_core.prompts.transcript import shown_name
 from reme_core.settings import ChatSettings, Settings
 from reme_core.turn import TurnMemory

@@ -12,7 +12,7 @@ from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, ModelAnswerError, ModelError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
-from reme_core.prompts.note_text import note
+from reme_core.prompts.fence import note
 from reme_core.settings import FlowSettings
 from reme_core.task.state import TaskState
 from reme_core.types import Kind, Memory

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reme_core.prompts.budget import count_tokens
+from reme_core.prompts.fence import without_notes
 from reme_core.prompts.note import STANDING_SHARE, render
-from reme_core.prompts.note_text import without_notes
 from reme_core.types import Hit, Kind, Memory, Parts
 
 

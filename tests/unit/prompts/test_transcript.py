@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reme_core.prompts.budget import count_tokens
-from reme_core.prompts.fence import NOTE, fence
-from reme_core.prompts.note_text import note
+from reme_core.prompts.fence import NOTE, fence, note
 from reme_core.prompts.transcript import condense, language, speech_in, transcript
 from reme_core.text.ids import episode_id, with_ids
 from reme_core.types import Message, Trajectory
