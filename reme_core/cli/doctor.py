@@ -131,7 +131,7 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
     from reme_core.postgres.migrate import require_postgres
 
     checks = {
-        "encoding": _charset,
+        "encoding": lambda connection, _url: str(connection.info.parameter_status("server_encoding")),
         "pgvector": _pgvector,
         "schema": _schema,
         "rights": _rights,
@@ -178,10 +178,6 @@ def _ask_database(check: Callable[[Connection, str], str], connection: Connectio
 
     with translating_errors(url):
         return check(connection, url)
-
-
-def _charset(connection: Connection, _url: str) -> str:
-    return str(connection.info.parameter_status("server_encoding"))
 
 
 def _pgvector(connection: Connection, url: str) -> str:

@@ -45,22 +45,14 @@ def episode_note(past: PastEpisodes, language: Language = "en", *, token_budget:
     kept = PastEpisodes(past.task_id)
     for name in _PRIORITY:
         part = getattr(past, name)
-        if name == "mean":
-            kept = _extend_within(kept, language, token_budget, mean=part) or kept
-            continue
         # One member more at a time, and measured in the whole note: the first one brings the heading of its list.
-        for count in range(1, len(part) + 1):
-            best = part[:count] if name == "cards" else part[-count:]
-            extended = _extend_within(kept, language, token_budget, **{name: best})
-            if extended is None:
+        counts = range(1, len(part) + 1) if name != "mean" else ()
+        for best in [part[:n] if name == "cards" else part[-n:] for n in counts] or [part]:
+            extended = replace(kept, **{name: best})
+            if count_tokens(_render(extended, language)) > token_budget:
                 break
             kept = extended
     return _render(kept, language)
-
-
-def _extend_within(kept: PastEpisodes, language: Language, budget: int, **more: Any) -> PastEpisodes | None:
-    extended = replace(kept, **more)
-    return extended if count_tokens(_render(extended, language)) <= budget else None
 
 
 def _render(past: PastEpisodes, language: Language) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations, product
 from typing import Any, Final
 
@@ -85,20 +85,25 @@ class Flow:
             if request.get(name) is None and schema.get("default") is not None
         }
 
+    @cached_property
+    def steps(self) -> list[Step]:
+        """Its steps, in the order of the text."""
+        return leaves(self.plan)
+
     @property
     def deletes(self) -> bool:
         """Whether it deletes what a request names."""
-        return any(step.op.deletes for step in leaves(self.plan))
+        return any(step.op.deletes for step in self.steps)
 
     @property
     def only_reads(self) -> bool:
         """Whether it leaves all that is remembered as it is; not of a flow with ops that do not say so."""
-        return all(step.op.only_reads for step in leaves(self.plan))
+        return all(step.op.only_reads for step in self.steps)
 
     def _refuse_mistyped(self, request: Mapping[str, Any]) -> None:
         # A `userid` would say nothing: the memories of everybody would be found. Of a flow that deletes, any unknown
         # field is refused, which may have been meant to say what to delete; to others, a field may be an op's own.
-        read = {name.removeprefix("extra.") for step in leaves(self.plan) for name in step.op.reads | step.op.uses}
+        read = {name.removeprefix("extra.") for step in self.steps for name in step.op.reads | step.op.uses}
         inputs = self.state.inputs()
         known = {"workspace_id", *self.input_schema, *(read & inputs if self.deletes else read | inputs)}
         forms = {name.removesuffix("_id"): name for name in known} | {name: name for name in known}

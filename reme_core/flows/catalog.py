@@ -11,7 +11,6 @@ import yaml
 
 from reme_core.errors import ConfigurationError, FlowError, did_you_mean
 from reme_core.flows.build import Flow, build, check_settings
-from reme_core.flows.grammar import leaves
 from reme_core.flows.registry import load_modules, load_ops
 from reme_core.settings import FlowSettings, Settings
 
@@ -83,7 +82,7 @@ class Catalog:
         Raises:
             FlowError: One cannot be built.
         """
-        used = {title for name in self.names() for step in leaves(self.get(name).plan) for title in step.titles}
+        used = {title for name in self.names() for step in self.get(name).steps for title in step.titles}
         for title in self._settings.op.keys() - used:
             log.warning("op.%s has no effect: it is in no flow; flow.<name>.flow_content says what is", title)
 

@@ -43,6 +43,8 @@ def draft(
     quoted = [Source(kind="message", id=m.message_id, quote=_quote(m)) for m in evidence[:MAX_SOURCES]]
     attempts = [Source(kind="episode", id=episode_id(t)) for t in trajectories]
     scope = scope_of(evidence)
+    # A message without a time gets the present one, which says nothing about when it was said.
+    timed = [m for m in evidence if "sent_at" in m.model_fields_set] or evidence
     return Memory(
         # From its words and scope, so that two writers that learn the same at the same time store one memory.
         memory_id=stable_id(Kind.TASK, when_to_use, content, *names_in(scope).items()),
@@ -51,17 +53,12 @@ def draft(
         when_to_use=when_to_use,
         content=content,
         keywords=list(dict.fromkeys([*tags, *tools])),
-        observed_at=max((m.sent_at for m in _with_known_time(evidence)), default=None),
+        observed_at=max((m.sent_at for m in timed), default=None),
         author=author,
         sources=list({(s.kind, s.id): s for s in [*quoted, *attempts]}.values()),
         metadata=metadata,
         **scope,
     )
-
-
-def _with_known_time(messages: Sequence[Message]) -> Sequence[Message]:
-    # A message without a time gets the present one, which says nothing about when it was said.
-    return [m for m in messages if "sent_at" in m.model_fields_set] or messages
 
 
 def _quote(message: Message) -> str:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from reme_core.flows.build import Flow, Plan, Step
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
-from reme_core.flows.grammar import Serial, leaves
+from reme_core.flows.grammar import Serial
 from reme_core.flows.overrides import Overrides
 from reme_core.flows.parallel import parallel
 from reme_core.flows.state import RetrievalState, State, SummaryState, UpdateResult
@@ -130,7 +130,7 @@ async def _run_op(step: Step, state: State, deps: Deps) -> None:
 def respond(flow: Flow, state: State) -> Response:
     """The response of a flow that has run: the fields that its ops set."""
     # An empty `memory_list` says that nothing was found, so a flow that does not look for memories has none.
-    written = {name for step in leaves(flow.plan) for name in step.op.writes}
+    written = {name for step in flow.steps for name in step.op.writes}
     metadata: dict[str, Any] = {}
     if isinstance(state, RetrievalState) and "hits" in written:
         metadata["memory_list"] = [to_wire(memory) for memory in state.memories]

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Self
 from reme_core.errors import FlowError, InputError, did_you_mean
 from reme_core.flows import registry
 from reme_core.flows.build import Flow, Step, check_arguments, name_in_code
-from reme_core.flows.grammar import leaves, replace_leaves
+from reme_core.flows.grammar import replace_leaves
 from reme_core.flows.registry import Parameter
 from reme_core.settings import OpSettings, Settings, reme01
 
@@ -77,7 +77,9 @@ class Overrides:
                         ops.setdefault(name, OpSettings()).language = _LANGUAGE.check(value)
                     case ("op", name, "llm"):
                         registry.find(name_in_code(name, settings.op))
-                        ops.setdefault(name, OpSettings()).llm = _check_model(value, settings)
+                        if not isinstance(value, str) or value not in settings.llm:
+                            raise FlowError("the service has no chat model of this name")
+                        ops.setdefault(name, OpSettings()).llm = value
                     case _:
                         raise FlowError(_refusal(path))
             except FlowError as error:
@@ -105,7 +107,7 @@ def json_schema(flow: Flow | None = None) -> dict[str, Any]:
         flow: Only keys that have an effect on this flow; default is all keys.
     """
     properties: dict[str, Any] = {"language": {"enum": ["auto", "en", "zh", None]}}
-    for op in registry.all_ops() if flow is None else [step.op for step in leaves(flow.plan)]:
+    for op in registry.all_ops() if flow is None else [step.op for step in flow.steps]:
         for parameter in op.parameters.values():
             shapes = [_SHAPES[part] for part in registry.members_of(parameter.annotation) if part in _SHAPES]
             if shapes:
@@ -137,12 +139,6 @@ def _check_parameter(title: str, old_name: str, value: Any, settings: Settings) 
     if not _is_within_limits(fit):
         raise FlowError(f"whole numbers go from 0 to {MOST:,} here, others from -{FARTHEST:,.0f} to {FARTHEST:,.0f}")
     return {name: fit}
-
-
-def _check_model(name: Any, settings: Settings) -> str:
-    if not isinstance(name, str) or name not in settings.llm:
-        raise FlowError("the service has no chat model of this name")
-    return name
 
 
 def _has_no_free_text(annotation: Any) -> bool:

@@ -160,7 +160,8 @@ class _QueueWorker(QueueWorker):
         worker, may_be_noted, pause = self.worker_id, False, _FIRST_PAUSE_SECONDS
         while True:
             try:
-                if not await self._has(job, worker):
+                held = _SQL["is_held"]
+                if not await self.app.connector.execute_query_all_async(held, job=job.id, worker=worker):
                     if not may_be_noted:
                         log.warning("job %s was taken from this worker, which stood still for too long", job.id)
                     return
@@ -174,9 +175,6 @@ class _QueueWorker(QueueWorker):
                 return
             await asyncio.sleep(pause)
             may_be_noted, pause = True, min(2 * pause, _LONGEST_PAUSE_SECONDS)  # a connection that broke off may have
-
-    async def _has(self, job: QueueJob, worker: int | None) -> bool:
-        return bool(await self.app.connector.execute_query_all_async(_SQL["is_held"], job=job.id, worker=worker))
 
 
 class Tries(BaseRetryStrategy):

@@ -78,7 +78,8 @@ class Guard:
         problem: tuple[int, str, str] | None = None
         try:
             if self._under_way > self._limit_concurrency and scope["path"] not in _LIVENESS:
-                problem = (503, "overloaded", self._too_many())
+                most = f"no more than {self._limit_concurrency:,} at a time (http.limit_concurrency)"
+                problem = (503, "overloaded", f"{most}; try again in a moment")
             elif int(headers.get("content-length") or 0) > self._max_body_bytes:
                 problem = (413, "too_large", self._too_large())
             else:
@@ -138,9 +139,6 @@ class Guard:
             return message
 
         return receive_limited
-
-    def _too_many(self) -> str:
-        return f"no more than {self._limit_concurrency:,} at a time (http.limit_concurrency); try again in a moment"
 
     def _too_large(self) -> str:
         return f"the body is larger than {self._max_body_bytes:,} bytes (http.max_body_bytes)"

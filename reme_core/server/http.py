@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 
+import jinja2
 from fastapi import APIRouter, FastAPI, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -25,7 +27,6 @@ from reme_core.flows.state import RetrievalState
 from reme_core.models.registry import embedder
 from reme_core.server import experience_maker, inspector, v1
 from reme_core.server.auth import KeyCheck, key_in_headers
-from reme_core.server.docs_page import docs_page
 from reme_core.server.errors import COMMON_STATUSES, add_error_handlers, openapi_errors
 from reme_core.server.guard import Guard
 from reme_core.server.hosts import HostCheck
@@ -38,6 +39,10 @@ from reme_core.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_TEMPLATES: Final = jinja2.Environment(
+    loader=jinja2.PackageLoader(__package__, "."), autoescape=True, trim_blocks=True, lstrip_blocks=True
+)
+_TEMPLATES.globals["as_json"] = partial(json.dumps, indent=1, ensure_ascii=False)
 _WRITABLE: Final = "select current_setting('transaction_read_only') = 'off'"
 _READY_SECONDS: Final = 3.0  # the database; probes come every ten seconds by Kubernetes' default
 _MODEL_SECONDS: Final = 20.0  # both models; a local server may first have to load one
@@ -107,7 +112,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
 
     @app.get("/docs", include_in_schema=False, response_class=HTMLResponse)
     async def documentation() -> str:
-        return docs_page(app.openapi())
+        return _docs_page(app.openapi())
 
     add_error_handlers(app)
     app.add_middleware(KeyCheck, needs_no_key=_needs_no_key, need_no_database=["/metrics"])
@@ -128,6 +133,17 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     app.include_router(experience_maker.router)
     app.include_router(inspector.router)
     return app
+
+
+def _docs_page(document: Mapping[str, Any]) -> str:
+    """The OpenAPI document as HTML, for people: every endpoint with its parameters and answers."""
+    by_tag: dict[str, list[dict[str, Any]]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            answers = {status: answer["description"] for status, answer in operation["responses"].items()}
+            told = operation | {"method": method, "path": path, "answers": answers}
+            by_tag.setdefault((operation.get("tags") or ["other"])[0], []).append(told)
+    return _TEMPLATES.get_template("docs.html").render(document, by_tag=by_tag)
 
 
 def _needs_no_key(method: str, path: str) -> bool:

@@ -110,7 +110,9 @@ def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette
     if transport == "sse":
         inner = _sse_app(server, SseServerTransport("/messages/", max_request_body_size=limit))
     else:
-        inner = _streamable_app(StreamableHTTPSessionManager(server, max_request_body_size=limit))
+        manager = StreamableHTTPSessionManager(server, max_request_body_size=limit)
+        route = Route("/mcp", _Endpoint(manager.handle_request))
+        inner = Starlette(routes=[route], lifespan=lambda _: manager.run())
     inner.state.service = service
     inner.add_exception_handler(404, _answer_not_found)
     inner.add_middleware(KeyCheck)
@@ -289,7 +291,3 @@ def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlet
 
     messages = Mount("/messages/", transport.handle_post_message)
     return Starlette(routes=[Route("/sse", _Endpoint(stream), methods=["GET"]), messages])
-
-
-def _streamable_app(manager: StreamableHTTPSessionManager) -> Starlette:
-    return Starlette(routes=[Route("/mcp", _Endpoint(manager.handle_request))], lifespan=lambda _: manager.run())

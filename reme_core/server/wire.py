@@ -28,7 +28,6 @@ from pydantic.fields import FieldInfo
 
 from reme_core.errors import did_you_mean
 from reme_core.flows.build import Flow
-from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import MAY_SET, json_schema
 from reme_core.flows.state import RetrievalState
 from reme_core.given import LARGEST_MEASURE, JsonObject, moment_of
@@ -298,7 +297,7 @@ def request_model(flow: Flow) -> type[FlowRequest]:
     """The model of a flow's requests: the fields that all flows take, and those of its `input_schema`."""
     config = json_schema(flow)
     retrieves = issubclass(flow.state, RetrievalState)
-    searches = any(step.op.name == "build_query" for step in leaves(flow.plan))
+    searches = any(step.op.name == "build_query" for step in flow.steps)
     made_of = repr((flow.name, flow.description, flow.input_schema, config, retrieves, searches, flow.deletes))
     if made_of not in _models:
         fields: dict[str, Any] = {}

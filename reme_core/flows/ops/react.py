@@ -13,8 +13,7 @@ from reme_core.flows.state import RetrievalState
 from reme_core.given import storable
 from reme_core.models import Tool
 from reme_core.prompts import prompt
-from reme_core.prompts.fence import NOTE, NOTE_METADATA, fence
-from reme_core.prompts.note_text import numbered_list
+from reme_core.prompts.fence import NOTE, NOTE_METADATA, fence, numbered_list
 from reme_core.prompts.transcript import language
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Message, ToolCall

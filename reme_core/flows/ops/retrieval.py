@@ -16,8 +16,7 @@ from reme_core.flows.state import RetrievalState
 from reme_core.models import ChatModel, Conversation, Reranker
 from reme_core.models.rerank import ChatReranker
 from reme_core.prompts import Language, prompt
-from reme_core.prompts.fence import fence
-from reme_core.prompts.note_text import as_text, note, numbered_list
+from reme_core.prompts.fence import as_text, fence, note, numbered_list
 from reme_core.prompts.transcript import condense, language, speech_in, transcript
 from reme_core.store.filters import Filters
 from reme_core.store.recall import number_ranks
