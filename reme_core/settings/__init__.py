@@ -16,6 +16,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from reme_core.errors import ConfigurationError
 from reme_core.given import zone_of
 from reme_core.settings import reme01
+from reme_core.settings.reme01 import merge, nest
 from reme_core.settings.sections import (
     LOCAL_EMBEDDERS,
     ChatSettings,
@@ -48,7 +49,6 @@ from reme_core.settings.sources import (
     read_dotenv,
     read_yaml,
 )
-from reme_core.settings.trees import merge, nest
 
 __all__ = [
     "LOCAL_EMBEDDERS",

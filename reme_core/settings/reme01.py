@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from reme_core.errors import ConfigurationError
-from reme_core.settings.trees import merge, nest
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +74,8 @@ def rename_settings(source: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigurationError: It has a setting that cannot be left without effect.
     """
-    tree: dict[str, Any] = _copy(source)  # a caller's own, perhaps
+    tree: dict[str, Any] = {}
+    merge(tree, source)  # a copy: it is a caller's own, perhaps
     for pattern, successor in settings().items():
         for path in list(_matches(tree, pattern)):  # a list, since the loop changes the tree
             value = _take(tree, path)
@@ -91,6 +91,23 @@ def rename_settings(source: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
+def nest(path: list[str], value: Any) -> dict[str, Any]:
+    """A value in mappings within mappings, by its path."""
+    name, *rest = path
+    return {name: nest(rest, value) if rest else value}
+
+
+def merge(base: dict[str, Any], over: Mapping[str, Any]) -> None:
+    """Put the values of `over` into `base`, mapping by mapping."""
+    for key, value in over.items():
+        if isinstance(value, Mapping):
+            if not isinstance(base.get(key), dict):
+                base[key] = {}
+            merge(base[key], value)
+        else:
+            base[key] = value
+
+
 def _take(tree: dict[str, Any], path: Sequence[str]) -> Any:
     """Remove what is at a path, and the sections that are empty then."""
     *above, name = path
@@ -99,10 +116,6 @@ def _take(tree: dict[str, Any], path: Sequence[str]) -> Any:
     if above and not section:
         _take(tree, above)
     return value
-
-
-def _copy(tree: Any) -> Any:
-    return {name: _copy(value) for name, value in tree.items()} if isinstance(tree, Mapping) else tree
 
 
 def _matches(tree: Any, pattern: tuple[str, ...], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

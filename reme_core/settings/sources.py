@@ -17,8 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
 from reme_core.errors import ConfigurationError
-from reme_core.settings.reme01 import rename_settings
-from reme_core.settings.trees import merge, nest
+from reme_core.settings.reme01 import merge, nest, rename_settings
 
 log = logging.getLogger(__name__)
 
