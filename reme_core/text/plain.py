@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -98,3 +99,12 @@ def decode_json(value: Any) -> Any:
 
 def _is_exact(value: float) -> bool:
     return int(Decimal(repr(float(value)))) == value
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text is; None if it is none."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # the latter where it is nested a thousand deep
+        return None
+    return value if isinstance(value, dict) else None

@@ -9,16 +9,14 @@ from reme_core.models.agent_chat import AgentChat
 from reme_core.models.base import Completion
 from reme_core.postgres.database import check_workspace
 from reme_core.postgres.errors import without_password
-from reme_core.prompts.fence import NOTE_METADATA
+from reme_core.prompts.fence import NOTE_METADATA, as_text
 from reme_core.prompts.note import Note
-from reme_core.prompts.note_text import as_text
 from reme_core.text.chat_format import MessageLike
 from reme_core.text.ids import ConversationIds, id_within, id_without, stable_id, with_recorded_ids
-from reme_core.text.plain import decode_json, encode_json, plain_json
+from reme_core.text.plain import decode_json, encode_json, json_object, plain_json
 from reme_core.turn.accounts import Counts, Usage
 from reme_core.turn.asker import ASKER, Asker, asking_agent
-from reme_core.turn.closing import Closing
-from reme_core.turn.connections import Client, ReMeLike, TurnConnection, also_redact
+from reme_core.turn.connections import Client, Closing, ReMeLike, TurnConnection, also_redact
 from reme_core.turn.heard import calls_of_api, heard_call, heard_message, text_of_value
 from reme_core.turn.memory import TurnMemory
 from reme_core.turn.memory_tools import (
@@ -105,6 +103,7 @@ __all__ = [
     "heard_message",
     "id_within",
     "id_without",
+    "json_object",
     "name_workspace",
     "observe_call",
     "plain_json",

@@ -1,17 +1,22 @@
-"""The connection of a turn's memory: a ReMe that the application opened, or one that opens at its first use."""
+"""The connection of a turn's memory, to a ReMe that was opened before or here, and reports of one that fails."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self
 
+from opentelemetry import trace
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from reme_core.client import AsyncReMe
+from reme_core.connection import callers_portal
 from reme_core.engine import Engine
-from reme_core.errors import InputError
+from reme_core.errors import DatabaseUnavailableError, InputError, ReMeError
 from reme_core.models.agent_chat import AgentChat
 from reme_core.postgres.errors import normalise_url
 from reme_core.postgres.migrate import upgrade
@@ -19,11 +24,37 @@ from reme_core.settings import Settings
 from reme_core.sync import ReMe
 from reme_core.turn.accounts import UsageByWorkspace
 
+log = logging.getLogger(__name__)
+
 Client = AsyncReMe | ReMe
 """An open memory. Whoever opened it also closes it."""
 
 ReMeLike = Client | Settings | SecretStr | str | None
 """The place of memory: a database URL, settings, an open memory, or None for the settings of the environment."""
+
+
+class Closing:
+    """A base for classes with `aclose`; leaving the block closes them."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    def close(self) -> Any:
+        """`aclose` for code that does not await."""
+        return callers_portal().wait(self.aclose())
+
+    async def aclose(self) -> None:
+        """Deliver what waits, and close the connection if it was opened here."""
+        raise NotImplementedError
 
 
 class TurnConnection:
@@ -125,3 +156,27 @@ def _async_reme(reme: AsyncReMe | Settings | SecretStr | str | None, chat: Agent
             raise InputError("database_url is no postgresql://…; a workspace is named by workspace_id=…") from None
         return AsyncReMe(chat=chat, database_url=url)
     raise InputError(f"database_url is a URL, settings or an open AsyncReMe or ReMe, not {type(reme).__name__}")
+
+
+@asynccontextmanager
+async def within(patience: float) -> AsyncIterator[None]:
+    """Let memory answer within so many seconds, or raise a `DatabaseUnavailableError` that says that it did not."""
+    try:
+        async with asyncio.timeout(patience):
+            yield
+    except TimeoutError:
+        waited = f"memory did not answer within {patience:g} seconds"
+        why = "it is still being opened, is busy, or cannot be reached"
+        raise DatabaseUnavailableError(f"{waited}: {why}") from None
+
+
+def report_failure(span: trace.Span, error: Exception, what: str) -> None:
+    """Report an error to the trace and the log; `what` says what it means for the turn."""
+    span.record_exception(error)
+    span.set_status(trace.StatusCode.ERROR, str(error))
+    log_failure(error, what)
+
+
+def log_failure(error: Exception, what: str) -> None:
+    """Report an error to the log, with its trace if it is none of ours."""
+    log.warning("%s: %s", what, error, exc_info=None if isinstance(error, ReMeError) else error)

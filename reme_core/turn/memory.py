@@ -41,9 +41,7 @@ from reme_core.text.plain import encode_json
 from reme_core.text.redact import redact
 from reme_core.text.secrets import rules_of
 from reme_core.turn.accounts import Counts, Usage, UsageByWorkspace
-from reme_core.turn.closing import Closing
-from reme_core.turn.connections import Client, ReMeLike, TurnConnection
-from reme_core.turn.failures import report_failure, within
+from reme_core.turn.connections import Client, Closing, ReMeLike, TurnConnection, report_failure, within
 from reme_core.turn.heard import in_scope
 from reme_core.turn.notes import NotesByTurn
 from reme_core.turn.options import OnError, TurnOptions, complete_options, name_workspace

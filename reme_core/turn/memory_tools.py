@@ -20,12 +20,12 @@ from reme_core.given import zone_of
 from reme_core.marks import forgotten_note
 from reme_core.models.base import Tool
 from reme_core.prompts import language_for
+from reme_core.prompts.fence import as_text, note
 from reme_core.prompts.note import dates_of
-from reme_core.prompts.note_text import as_text, note
 from reme_core.prompts.transcript import shown_name
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.turn.failures import within
+from reme_core.turn.connections import within
 from reme_core.turn.memory import TurnMemory
 from reme_core.types import Kind, Memory
 

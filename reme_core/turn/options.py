@@ -17,7 +17,6 @@ def __init__(
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from typing import Any, Final, Literal, get_args
 
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
-from reme_core.errors import ConfigurationError, InputError
+from reme_core.errors import ConfigurationError, InputError, did_you_mean
 from reme_core.settings import Settings
 from reme_core.store.rows import check_text
 from reme_core.types import SCOPES
@@ -129,11 +128,10 @@ def refuse_unknown(given: Iterable[str], *more: str, known: Iterable[str] = ALL_
     unknown = sorted(given)
     names = [name for name in (*known, *more) if name not in unknown]
     for name in unknown:
-        meant = _MEANT.get(name)
-        near = [meant] if meant in names else difflib.get_close_matches(name, names, n=1)
-        if name in ALL_OPTIONS:  # no typing error: an option of other adapters, which this caller does not take
-            near = []
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}"
+        others, meant = f"there are {', '.join(names)}", _MEANT.get(name)
+        # An option of other adapters, which this caller does not take, is no typing error.
+        is_others = name in ALL_OPTIONS
+        hint = others if is_others else did_you_mean(meant if meant in names else name, names, others)
         raise InputError(f"there is no option {name!r}; {hint}")
 
 

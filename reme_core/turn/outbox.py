@@ -22,8 +22,7 @@ from reme_core.spool.waiting import Spool
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.text.ids import with_ids
 from reme_core.turn.accounts import Counts
-from reme_core.turn.connections import TurnConnection
-from reme_core.turn.failures import log_failure, within
+from reme_core.turn.connections import TurnConnection, log_failure, within
 from reme_core.turn.options import Write
 from reme_core.turn.tool_calls import OWN_TOOLS
 from reme_core.types import Message, ToolCall

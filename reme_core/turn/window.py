@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from opentelemetry import trace
 
 from reme_core.text.chat_format import MessageLike
-from reme_core.turn.failures import report_failure, within
+from reme_core.turn.connections import report_failure, within
 from reme_core.turn.memory import TurnMemory
 from reme_core.turn.memory_tools import MemoryTool, answer_model
 from reme_core.types import Message

@@ -13,13 +13,14 @@ from agentscope.model import ChatModelBase
 from agentscope.tool import ToolBase, ToolResponse
 from agentscope.types import ReplyFinishedReason
 
-from reme_agentscope.asker import run_asking, said_by_asker
 from reme_agentscope.convert import as_chat, from_msg, from_reply, text_of, with_note
 from reme_agentscope.tools import ReMeTool
 from reme_agentscope.window import what_fits
 from reme_core.errors import InputError
 from reme_core.turn import (
+    ASKER,
     TOOLS_HINT,
+    Asker,
     Client,
     Closing,
     CountTokens,
@@ -28,6 +29,7 @@ from reme_core.turn import (
     TurnMemory,
     TurnOptions,
     WindowTools,
+    asking_agent,
     check_count_tokens,
     check_session,
     observe_call,
@@ -132,7 +134,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         inputs = input_kwargs.get("inputs")
         given = [one for one in (inputs if isinstance(inputs, list) else [inputs]) if isinstance(one, Msg)]
         session_id = self._session_of(agent)
-        heard = [*_find_observations(agent), *map(said_by_asker, given)]
+        heard = [*_find_observations(agent), *map(_said_by_asker, given)]
         asked = [message for msg in heard for message in from_msg(msg, session_id, agent.name)]
         try:
             async for item in next_handler(**input_kwargs):
@@ -183,7 +185,7 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         state, call = agent.state, input_kwargs["tool_call"]
         place = (state.session_id, state.reply_id, state.cur_iter, call.id)
         with observe_call(self.turn, call.name, call.input, *place) as run:
-            async for item in run_asking(agent, next_handler(**input_kwargs)):
+            async for item in _run_asking(agent, next_handler(**input_kwargs)):
                 if isinstance(item, ToolResponse) and item.state in _SUCCESS:
                     run.finish(text_of(item.content), success=_SUCCESS[item.state])
                 yield item
@@ -258,3 +260,23 @@ def _find_observations(agent: Agent) -> list[Msg]:
     context = agent.state.context
     own = [place for place, msg in enumerate(context) if msg.role == "assistant" and msg.name == agent.name]
     return context[own[-1] + 1 if own else 0 :]
+
+
+async def _run_asking(agent: Agent, acting: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    """Run a tool call of an agent, so that another agent, which the tool runs, knows who asks."""
+    asker = Asker(agent.name, frozenset(msg.id for msg in agent.state.context))
+    while True:
+        token = ASKER.set(asker)  # not while the application handles an item
+        try:
+            item = await anext(acting)
+        except StopAsyncIteration:
+            return
+        finally:
+            ASKER.reset(token)
+        yield item
+
+
+def _said_by_asker(msg: Msg) -> Msg:
+    """A task that another agent gives, as that agent's words; what it passes on of the user's, as it is."""
+    asker = asking_agent(msg.id) if msg.role == "user" and msg.name == "user" else ""
+    return msg.model_copy(update={"name": asker}) if asker else msg

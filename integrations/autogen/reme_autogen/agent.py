@@ -17,12 +17,11 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient, LLMMessage, RequestUsage
 from autogen_core.tools import StaticStreamWorkbench, StaticWorkbench, Workbench
 
-from reme_autogen.context import ContextWithNote
+from reme_autogen.context import ContextWithNote, what_fits
 from reme_autogen.convert import from_chat, from_events, from_model
 from reme_autogen.memory import ReMeMemory, cancellable, note_contents
 from reme_autogen.recorder import team_of_new_agent, team_of_running_agent
 from reme_autogen.tools import ReMeTool
-from reme_autogen.window import what_fits
 from reme_core.errors import InputError
 from reme_core.turn import TurnMemory, calls_in, check_flag, stable_id
 from reme_core.types import Message, new_id

@@ -1,4 +1,4 @@
-"""Model contexts that show the model a note without storing it."""
+"""Model contexts that show the model what fits its window, with a note that they do not store."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, Self
 
 from autogen_core import Component, ComponentModel
 from autogen_core.model_context import ChatCompletionContext, UnboundedChatCompletionContext
-from autogen_core.models import LLMMessage, SystemMessage, UserMessage
+from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
+from reme_autogen.convert import NOTE_SOURCE, from_model
 from reme_autogen.memory import ReMeMemory, load_memory
 from reme_autogen.recorder import ends_turn, said_by_asker, visible_messages
-from reme_autogen.window import what_fits
 from reme_core.errors import InputError
-from reme_core.turn import Position
-from reme_core.types import new_id
+from reme_core.turn import SESSION, Position, TurnMemory, fit_messages
+from reme_core.types import Message, new_id
 
 
 class ContextWithNote(ChatCompletionContext):
@@ -150,3 +150,23 @@ def with_note(messages: Sequence[LLMMessage], note: str, position: Position) -> 
     content = f"{note}\n\n{asked.content}" if isinstance(asked.content, str) else [note, *asked.content]
     shown[places[-1]] = asked.model_copy(update={"content": content})
     return shown
+
+
+async def what_fits(turn: TurnMemory, messages: list[LLMMessage], session_id: str) -> list[LLMMessage]:
+    """The messages of a context that fit the memory's window, with a summary of the others; the context keeps all."""
+    SESSION.set(session_id)
+    return await fit_messages(
+        turn,
+        messages,
+        session_id,
+        parts_of=lambda message: from_model(message) or [Message(role="system", content=str(message.content))],
+        with_parts=_with_parts,
+        summary=lambda text: UserMessage(content=text, source=NOTE_SOURCE),
+    )
+
+
+def _with_parts(message: LLMMessage, parts: dict[int, Message]) -> LLMMessage:
+    if isinstance(message, FunctionExecutionResultMessage):
+        results = [message.content[number].model_copy(update={"content": one.content}) for number, one in parts.items()]
+        return message.model_copy(update={"content": results})
+    return message.model_copy(update={"content": parts[0].content})

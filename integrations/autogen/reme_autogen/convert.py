@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,8 +34,9 @@ from reme_core.turn import (
     check_model,
     heard_call,
     heard_message,
+    json_object,
 )
-from reme_core.types import Hit, Memory, Message, ToolCall
+from reme_core.types import Memory, Message, ToolCall
 
 NOTE_SOURCE = "reme_memory_note"
 """How the source of a message with a note begins. It marks the note, since no agent has such a name."""
@@ -118,6 +118,8 @@ def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
     metadata = dict(memory.metadata)
     mime_type = metadata.pop(MIME_TYPE, MemoryMimeType.TEXT)
     text = memory.content or memory.when_to_use
+    # A correction may have made something else of an object.
+    value = json_object(text) if mime_type == MemoryMimeType.JSON.value else None
     known = {
         "memory_id": memory.memory_id,
         "kind": str(memory.kind),
@@ -126,15 +128,10 @@ def to_content(memory: Memory, score: float | None = None) -> MemoryContent:
         "score": score,
     }
     return MemoryContent(
-        content=_object_in(text) if mime_type == MemoryMimeType.JSON.value else text,
+        content=text if value is None else value,
         mime_type=mime_type,
         metadata=metadata | {name: value for name, value in known.items() if value is not None},
     )
-
-
-def hit_content(hit: Hit) -> MemoryContent:
-    """A recalled memory with its score."""
-    return to_content(hit.memory, hit.parts.final)
 
 
 def as_chat(client: ChatCompletionClient) -> AgentChat:
@@ -155,15 +152,6 @@ def _to_model(message: Message) -> LLMMessage:
     if message.role == "assistant":
         return AssistantMessage(content=message.content, source="assistant")
     return UserMessage(content=message.content, source="user")
-
-
-def _object_in(text: str) -> dict[str, Any] | str:
-    """The JSON object in a text; the text itself if a correction has made it something else."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, dict) else text
 
 
 def _calls(calls: Sequence[FunctionCall]) -> list[ToolCall]:

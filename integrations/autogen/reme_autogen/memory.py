@@ -15,9 +15,16 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient
 from pydantic import BaseModel, SecretStr
 
-from reme_autogen.asker import listen_to_tool_calls
-from reme_autogen.convert import MIME_TYPE, as_chat, hit_content, to_content
-from reme_autogen.recorder import Contexts, is_note, name_asker, replace_note, visible_messages, watch
+from reme_autogen.convert import MIME_TYPE, as_chat, to_content
+from reme_autogen.recorder import (
+    Contexts,
+    is_note,
+    listen_to_tool_calls,
+    name_asker,
+    replace_note,
+    visible_messages,
+    watch,
+)
 from reme_core.errors import ConfigurationError, InputError
 from reme_core.settings import Settings
 from reme_core.turn import (
@@ -160,7 +167,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         text = _text(query) if isinstance(query, MemoryContent) else query
         limit = check_count("top_k", limits[0]) if limits else self.turn.top_k
         hits = await cancellable(self.turn.recall(text, limit=limit, min_relevance=min_relevance), cancellation_token)
-        return MemoryQueryResult(results=[hit_content(hit) for hit in hits[:limit]])
+        return MemoryQueryResult(results=[to_content(hit.memory, hit.parts.final) for hit in hits[:limit]])
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
         """Store one memory. `metadata["kind"]` is its kind, by default `custom`.
@@ -228,7 +235,7 @@ def load_memory(config: ComponentModel, owner: str) -> ReMeMemory:
 
 def note_contents(note: Note) -> list[MemoryContent]:
     """The memories of a note, in the form of AutoGen's events."""
-    return [*map(to_content, note.standing), *map(hit_content, note.hits)]
+    return [*map(to_content, note.standing), *(to_content(hit.memory, hit.parts.final) for hit in note.hits)]
 
 
 async def cancellable(work: Coroutine[Any, Any, Result], token: CancellationToken | None) -> Result:

@@ -12,16 +12,18 @@ import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import MethodType
 from typing import Any, Final
 
+from autogen_agentchat.agents import AssistantAgent
 from autogen_core import AgentId, AgentInstantiationContext, MessageHandlerContext
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, UserMessage
 from pydantic import BaseModel
 
 from reme_autogen.convert import NOTE_SOURCE, from_model
-from reme_core.turn import ConversationIds, TurnMemory, asking_agent, calls_in
+from reme_core.turn import ASKER, Asker, ConversationIds, TurnMemory, asking_agent, calls_in
 from reme_core.types import Message, new_id
 
 _A_NOTE: Final = re.compile(rf"{NOTE_SOURCE}(?:_\d+)?")  # the numbers are those of `watch`
@@ -258,6 +260,19 @@ async def replace_note(context: ChatCompletionContext, note: str, source: str) -
         kept.insert(users[-1] if users else len(kept), UserMessage(content=note, source=source))
     if len(kept) != len(messages) or note:
         await context.load_state({**state, "messages": [message.model_dump() for message in kept]})
+
+
+@cache
+def listen_to_tool_calls() -> None:
+    """Begin to observe which agents of this process call tools; to AutoGen, the user gives an `AgentTool` its task."""
+    execute = AssistantAgent._execute_tool_call
+
+    async def execute_as_agent(*args: Any, **kwargs: Any) -> Any:
+        # For this call only: it is a task with its own context. If the private method changes, the call must still run.
+        ASKER.set(Asker(kwargs.get("agent_name", "")))
+        return await execute(*args, **kwargs)
+
+    AssistantAgent._execute_tool_call = staticmethod(execute_as_agent)  # type: ignore[assignment,method-assign]
 
 
 def said_by_asker(message: LLMMessage) -> LLMMessage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from reme_core.turn import (
     heard_call,
     heard_message,
     id_without,
+    json_object,
     plain_json,
     text_of_value,
 )
@@ -106,7 +106,7 @@ def to_langchain(message: Message) -> BaseMessage:
     if message.role == "assistant":
         calls, invalid = [], []
         for call in message.tool_calls:
-            arguments = _object_in(call.arguments)
+            arguments = json_object(call.arguments or "{}")
             if arguments is None:
                 invalid.append(invalid_tool_call(name=call.name, args=call.arguments, id=call.id))
             else:
@@ -115,15 +115,6 @@ def to_langchain(message: Message) -> BaseMessage:
     if message.role == "tool":
         return ToolMessage(**common, tool_call_id=message.tool_call_id)
     return SystemMessage(**common) if message.role == "system" else HumanMessage(**common)
-
-
-def _object_in(text: str) -> dict[str, Any] | None:
-    """The JSON object in a text, which may be empty for an empty one; None if there is none."""
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def is_generated(message: AnyMessage | BaseMessage) -> bool:

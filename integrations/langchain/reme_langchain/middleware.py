@@ -53,7 +53,7 @@ from reme_langchain.runs import (
     turn_id_of,
 )
 from reme_langchain.tools import memory_tools, window_tools
-from reme_langchain.usage import areport_usage, report_usage
+from reme_langchain.usage import report_usage
 from reme_langchain.window import show_what_fits
 
 Workspace = str | Callable[[Runtime[Any]], str]
@@ -194,16 +194,12 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
 
     async def aafter_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Record what is new."""
-        turn = self._end(state, runtime)
-        await turn.memory.record(turn.new, turn.turn_id, session_id=turn.session_id)
-        await areport_usage(turn.memory.take_usage())
+        await self._record(self._end(state, runtime))
         return None
 
     def after_agent(self, state: MemoryState, runtime: Runtime[Any]) -> dict[str, Any] | None:
         """Record what is new."""
-        turn = self._end(state, runtime)
-        self._memory.call(turn.memory.record, turn.new, turn.turn_id, session_id=turn.session_id)
-        report_usage(turn.memory.take_usage())
+        self._memory.call(self._record, self._end(state, runtime))
         return None
 
     async def _begin(self, turn: Turn) -> Turn:
@@ -243,6 +239,10 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
         turn = self._unfinished_turn(state) or self._turn(state, runtime)
         self._unfinished.pop(turn.run_id, None)
         return turn
+
+    async def _record(self, turn: Turn) -> None:
+        await turn.memory.record(turn.new, turn.turn_id, session_id=turn.session_id)
+        await report_usage(turn.memory.take_usage())
 
     def _memory_of(self, runtime: Runtime[Any]) -> TurnMemory:
         if isinstance(self._workspace, str):

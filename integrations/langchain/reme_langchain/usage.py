@@ -5,9 +5,9 @@ They are reported as a call of a chat model with the tag `nostream`, so that it 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from langchain_core.callbacks import AsyncCallbackManager, CallbackManager
+from langchain_core.callbacks import AsyncCallbackManager
 from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, LLMResult
@@ -17,24 +17,14 @@ from reme_core.turn import Usage
 
 MODEL_NAME: Final = "reme"
 """The model name under which the tokens are reported."""
-_RUN: Final[dict[str, Any]] = {"name": "reme"}
-_TAGS: Final = ["nostream"]
 
 
-async def areport_usage(usage: Usage) -> None:
+async def report_usage(usage: Usage) -> None:
     """Report usage to the callbacks of the running graph, if there is any."""
     if usage.calls:
-        callbacks = AsyncCallbackManager.configure(get_config().get("callbacks"), local_tags=_TAGS)
-        for run in await callbacks.on_chat_model_start(_RUN, [[]]):
+        callbacks = AsyncCallbackManager.configure(get_config().get("callbacks"), local_tags=["nostream"])
+        for run in await callbacks.on_chat_model_start({"name": "reme"}, [[]]):
             await run.on_llm_end(_result(usage))
-
-
-def report_usage(usage: Usage) -> None:
-    """Report usage to the callbacks of the running graph, if there is any."""
-    if usage.calls:
-        callbacks = CallbackManager.configure(get_config().get("callbacks"), local_tags=_TAGS)
-        for run in callbacks.on_chat_model_start(_RUN, [[]]):
-            run.on_llm_end(_result(usage))
 
 
 def _result(usage: Usage) -> LLMResult:

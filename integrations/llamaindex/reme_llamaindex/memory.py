@@ -73,12 +73,12 @@ class _ConversationState(BaseModel):
     """The state of a `ReMeMemory`'s conversation, besides its fields."""
 
     turn_id: str = ""
-    asked: bool = False
-    answered: bool = False
-    expected: str = ""
+    asked: bool = False  # whether the user's message of this turn was put
+    answered: bool = False  # whether the answer of this turn was put
+    expected: str = ""  # the question that a chat engine will put
     waiting: list[Message] = []
-    history: list[Message] = []
-    stored: list[StoredMessage] = []
+    history: list[Message] = []  # set as a whole; parts may have been recorded
+    stored: list[StoredMessage] = []  # only where it is serialised
 
 
 # The memories of contexts whose next run begins; LlamaIndex then serialises each and makes it again.
@@ -101,12 +101,7 @@ class ReMeMemory(LongTermMemory, Memory):
     insert_method: InsertMethod = InsertMethod.USER
     sql_store: AsyncDBChatStore = Field(default_factory=ConversationStore, exclude=True)
     """The store of the short-term part: by default in this process. The application must close a store of its own."""
-    _turn_id: str = PrivateAttr(default="")
-    _asked: bool = PrivateAttr(default=False)  # whether the user's message of this turn was put
-    _answered: bool = PrivateAttr(default=False)  # whether the answer of this turn was put
-    _expected: str = PrivateAttr(default="")  # the question that a chat engine will put
-    _waiting: list[Message] = PrivateAttr(default_factory=list)
-    _history: list[Message] = PrivateAttr(default_factory=list)  # set as a whole; parts may have been recorded
+    _state: _ConversationState = PrivateAttr(default_factory=_ConversationState)
 
     def __init__(
         self,
@@ -142,11 +137,9 @@ class ReMeMemory(LongTermMemory, Memory):
             given["sql_store"] = given.pop("chat_store")
         state = _ConversationState.model_validate(given.pop("conversation", {}))  # after deserialising
         super().__init__(database_url, workspace_id, client=client, **given)
-        self._turn_id, self._expected = state.turn_id, state.expected
-        self._asked, self._answered = state.asked, state.answered
-        self._waiting, self._history = state.waiting, state.history
         if isinstance(self.sql_store, ConversationStore):
             self.sql_store.load(self.session_id, state.stored)
+        self._state = state.model_copy(update={"stored": []})
 
     @classmethod
     def class_name(cls) -> str:
@@ -175,12 +168,8 @@ class ReMeMemory(LongTermMemory, Memory):
         It has the conversation, unless this is in a store of your own.
         """
         dumped = self.model_dump(mode="json", exclude={"memory_blocks", "memory_blocks_template"}, **kwargs)
-        state = _ConversationState(
-            turn_id=self._turn_id, asked=self._asked, answered=self._answered, expected=self._expected,
-            waiting=self._waiting, history=self._history,
-        )  # fmt: skip
-        if isinstance(self.sql_store, ConversationStore):
-            state.stored = self.sql_store.dump(self.session_id)
+        stored = self.sql_store.dump(self.session_id) if isinstance(self.sql_store, ConversationStore) else []
+        state = self._state.model_copy(update={"stored": stored})
         told = {**dumped, "conversation": state.model_dump(mode="json"), "class_name": self.class_name()}
         if is_run_begun():
             told["going_on"] = new_id()
@@ -199,13 +188,13 @@ class ReMeMemory(LongTermMemory, Memory):
 
     async def aclose(self) -> None:
         """Record the messages of an unfinished turn, deliver what waits, and disconnect."""
-        self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
+        self.turn.record_soon(await self._take_waiting(), self._state.turn_id, session_id=self.session_id)
         await super().aclose()
 
     @property
     def place(self) -> tuple[str, str]:
         """The ids of the conversation and of the turn."""
-        return self.session_id, self._turn_id
+        return self.session_id, self._state.turn_id
 
     async def aget(self, input: str | ChatMessage | None = None, **block_kwargs: Any) -> list[ChatMessage]:  # noqa: A002 - its name
         """The messages that fit the `window`; the last one of the user brings the note.
@@ -229,12 +218,12 @@ class ReMeMemory(LongTermMemory, Memory):
 
     async def aset(self, messages: list[ChatMessage]) -> None:
         """Set the conversation; its new messages are recorded with the answer."""
-        self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
+        self.turn.record_soon(await self._take_waiting(), self._state.turn_id, session_id=self.session_id)
         await super().aset(messages)
-        self._history = from_llamaindex(messages, self.session_id)
-        if any(message.role == "user" for message in self._history):
-            self._turn_id, self._asked = new_id(), True
-            self._answered = _is_answer(self._history[-1])
+        self._state.history = from_llamaindex(messages, self.session_id)
+        if any(message.role == "user" for message in self._state.history):
+            self._state.turn_id, self._state.asked = new_id(), True
+            self._state.answered = _is_answer(self._state.history[-1])
 
     async def areset(self, status: Any = None) -> None:
         """Empty the conversation and begin another one, with a new `session_id`. Long-term memory stays.
@@ -243,8 +232,8 @@ class ReMeMemory(LongTermMemory, Memory):
         """
         await super().areset(status=status)
         if status is None:
-            self.turn.record_soon(await self._take_waiting(), self._turn_id, session_id=self.session_id)
-            self.session_id, self._turn_id = new_id(), ""
+            self.turn.record_soon(await self._take_waiting(), self._state.turn_id, session_id=self.session_id)
+            self.session_id, self._state.turn_id = new_id(), ""
 
     # The framework's own methods run a new event loop for each call, in which no connection could stay open.
 
@@ -291,26 +280,26 @@ class ReMeMemory(LongTermMemory, Memory):
         present = from_llamaindex(seen)
         question = (asked.content if isinstance(asked, ChatMessage) else asked) or ""
         if question and self._is_asked_early(question):
-            self._turn_id, self._expected = new_id(), question
-            self._asked = self._answered = False
-        if not self._asked and self._expected:
-            present.append(Message(content=self._expected))
+            self._state.turn_id, self._state.expected = new_id(), question
+            self._state.asked = self._state.answered = False
+        if not self._state.asked and self._state.expected:
+            present.append(Message(content=self._state.expected))
         if not any(message.role == "user" for message in present):
             return Note()
-        if not self._turn_id:
-            self._turn_id, self._asked = new_id(), True
-        return await self.turn.begin(present, self._turn_id, session_id=self.session_id)
+        if not self._state.turn_id:
+            self._state.turn_id, self._state.asked = new_id(), True
+        return await self.turn.begin(present, self._state.turn_id, session_id=self.session_id)
 
     def _is_asked_early(self, question: str) -> bool:
         """Whether this begins a turn: chat engines call `aget` with the question before they put it."""
-        if not self._turn_id or self._answered:
+        if not self._state.turn_id or self._state.answered:
             return True
-        return not self._asked and question != self._expected
+        return not self._state.asked and question != self._state.expected
 
     def _with_note(self, seen: Sequence[ChatMessage], note: str) -> list[ChatMessage]:
         position: Position = "system" if self.insert_method == InsertMethod.SYSTEM else self.turn.position
         asked = [place for place, message in enumerate(seen) if message.role == "user"]
-        place = asked[-1] if asked and (self._asked or not self._expected) else None
+        place = asked[-1] if asked and (self._state.asked or not self._state.expected) else None
         if place is None:
             alone = NotedMessage.of(ChatMessage(role=position, blocks=[]), note, position)
             # LlamaIndex adds the question after these messages, so a note at the end stands beside it.
@@ -319,29 +308,29 @@ class ReMeMemory(LongTermMemory, Memory):
 
     async def _take_in(self, messages: Sequence[ChatMessage]) -> None:
         ours = from_llamaindex(messages, self.session_id, running_agent(), asking_agent())
-        self._waiting += ours
+        self._state.waiting += ours
         if any(message.role == "user" for message in ours):
-            if self._asked or not self._turn_id:
-                self._turn_id = new_id()
-            self._asked, self._answered, self._expected = True, False, ""
+            if self._state.asked or not self._state.turn_id:
+                self._state.turn_id = new_id()
+            self._state.asked, self._state.answered, self._state.expected = True, False, ""
         if any(map(_is_answer, ours)):
-            self._answered = True
+            self._state.answered = True
             try:
-                await self.turn.record(await self._take_waiting(), self._turn_id, session_id=self.session_id)
+                await self.turn.record(await self._take_waiting(), self._state.turn_id, session_id=self.session_id)
             finally:
                 report_usage(self.turn.take_usage())
 
     async def _take_waiting(self) -> list[Message]:
         """Take out the messages that are to be recorded, in order."""
         recorded: Sequence[Message] = []
-        if self._history and self.turn.write != "off":
+        if self._state.history and self.turn.write != "off":
             try:
                 recorded = await self.turn.messages(self.session_id)
             except ReMeError as error:  # then the whole history is recorded, with ids that stay the same next time
                 log.warning("which messages of a conversation are new is unknown, so all are recorded: %s", error)
         # Taken out only here: a run that is cancelled while it waits leaves them to the next one.
-        history, self._history = self._history, []
-        waiting, self._waiting = self._waiting, []
+        history, self._state.history = self._state.history, []
+        waiting, self._state.waiting = self._state.waiting, []
         ids = ConversationIds(self.session_id, self.turn.scope["user_id"])
         return [*with_recorded_ids(history, recorded, ids, self.turn.as_recorded), *waiting]
 
