@@ -80,11 +80,19 @@ def _refusal_in(message: AIMessage) -> Any:
 def _result_in(message: BaseMessage) -> str:
     """What a tool told: its text, and other blocks as JSON, without images and files."""
     parts = message.content if isinstance(message.content, list) else []
-    others = [text_of_value(part) for part in parts if not is_text(part) and has_words(message, part)]
+    others = [text_of_value(part) for part in parts if not is_text(part) and _has_words(message, part)]
     return "\n".join(filter(None, [str(message.text), *others]))
 
 
-def has_words(message: BaseMessage, part: str | dict[Any, Any]) -> bool:
+def with_words(message: AnyMessage, words: str) -> AnyMessage:
+    """The message with these words in place of its own, and with its images and the like."""
+    parts = message.content if isinstance(message.content, list) else []
+    beside = [part for part in parts if not _has_words(message, part)]
+    content: Any = [{"type": "text", "text": words}, *beside] if beside else words
+    return message.model_copy(update={"content": content})
+
+
+def _has_words(message: BaseMessage, part: str | dict[Any, Any]) -> bool:
     """Whether a part of a message's content is among the words that memory has of it."""
     if isinstance(part, str) or not isinstance(message, ToolMessage | FunctionMessage):
         return is_text(part)

@@ -14,7 +14,7 @@ from typing import Any, Final, Unpack
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import Runtime, get_runtime
@@ -23,6 +23,7 @@ from langgraph.types import Command
 from reme_core.errors import InputError
 from reme_core.turn import (
     ASKER,
+    NOTE_METADATA,
     SESSION,
     Asker,
     Client,
@@ -34,11 +35,12 @@ from reme_core.turn import (
     TurnOptions,
     check_count_tokens,
     check_flag,
+    fit_messages,
     observe_call,
     refuse_unknown,
 )
 from reme_core.types import new_id
-from reme_langchain.convert import as_chat, from_langchain
+from reme_langchain.convert import as_chat, from_langchain, to_message, with_words
 from reme_langchain.note_in_prompt import PlacedNote, show_note
 from reme_langchain.runs import (
     MemoryState,
@@ -54,7 +56,6 @@ from reme_langchain.runs import (
 )
 from reme_langchain.tools import memory_tools, window_tools
 from reme_langchain.usage import report_usage
-from reme_langchain.window import show_what_fits
 
 Workspace = str | Callable[[Runtime[Any]], str]
 """A workspace, or a function from a run to its workspace, such as `lambda runtime: runtime.context.user_id`."""
@@ -281,7 +282,17 @@ class ReMeMiddleware(AgentMiddleware[MemoryState, Any, Any], Closing):
                 turn.memory.record_soon(words, turn.turn_id, session_id=turn.session_id)
 
     async def _fit(self, request: ModelRequest[Any], turn: Turn) -> ModelRequest[Any]:
-        return await show_what_fits(request, turn.memory, turn.session_id, self._count_tokens)
+        """The request with what fits the window; the agent's state keeps all messages."""
+        fitting = await fit_messages(
+            turn.memory,
+            request.messages,
+            turn.session_id,
+            parts_of=lambda message: [to_message(message, turn.session_id)],
+            with_parts=lambda message, parts: with_words(message, parts[0].content),
+            summary=lambda text: HumanMessage(text, additional_kwargs=dict(NOTE_METADATA)),
+            count_tokens=self._count_tokens,
+        )
+        return request if fitting is request.messages else request.override(messages=fitting)
 
     def _with_note(self, request: ModelRequest[Any], turn: Turn) -> ModelRequest[Any]:
         return show_note(request, PlacedNote(turn.note, turn.memory.position, self.name)) if turn.note else request
