@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine, SimpleChatEngine
 from llama_index.core.llms import ChatMessage
 from llama_index.core.retrievers import BaseRetriever
@@ -35,6 +36,17 @@ ENGINES: Final[dict[str, Callable[..., Any]]] = {
 }
 
 
+class CompletingLLM(ScriptedLLM):
+    """A model that completes a text, as many local ones do."""
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(is_chat_model=False, model_name="completing")
+
+    async def acomplete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        return CompletionResponse(text=(await self._script.answer([("user", prompt)])).text)
+
+
 @pytest.fixture
 async def told(settings: Settings) -> Settings:
     for statement in TOLD:
@@ -58,6 +70,30 @@ async def test_each_question_of_an_engine_has_a_note_of_its_own(told: Settings, 
             assert place == 0 if position == "system" else asked - place <= 1
         assert memory.turn.counts.recalls == len(ASKED)
         assert "<memory_note" not in repr(await memory.aget())
+
+
+@pytest.mark.parametrize("position", ["user", "system"])
+@pytest.mark.parametrize("kind", ["context", "condense"])
+async def test_a_model_that_completes_texts_sees_the_note(told: Settings, kind: str, position: Position) -> None:
+    model = ScriptedModel()
+    async with ReMeMemory(told, "alice", position=position, top_k=1, write="awaited", kinds=["conversation"]) as memory:
+        engine = ENGINES[kind](llm=CompletingLLM(model), memory=memory)
+        for question, fact in ASKED.items():
+            await engine.achat(question)
+            assert fact in model.last_prompt
+            assert model.last_prompt.count("<memory_note") == 1
+        assert "<memory_note" not in repr(await memory.aget())
+
+
+async def test_a_query_of_a_retriever_is_a_question_as_well(told: Settings) -> None:
+    model = ScriptedModel()
+    async with ReMeMemory(told, "alice", top_k=1, write="awaited", kinds=["conversation"]) as memory:
+        engine = ENGINES["context"](llm=ScriptedLLM(model), memory=memory)
+        for question, fact in ASKED.items():
+            await engine.achat(QueryBundle(question))
+            assert fact in model.last_prompt
+        assert memory.turn.counts.recalls == len(ASKED)
+        assert [message.content for message in await memory.aget_all() if message.role == "user"] == list(ASKED)
 
 
 async def test_a_question_that_failed_does_not_lend_its_note_to_the_next(told: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from llama_index.core.llms import ChatMessage
@@ -42,3 +43,15 @@ async def test_the_store_answers_as_the_one_of_llamaindex_does() -> None:
     (await ours.get_messages("a"))[0].additional_kwargs["changed"] = True
     assert not (await ours.get_messages("a"))[0].additional_kwargs
     await engine.dispose()
+
+
+async def test_a_store_that_is_written_down_keeps_its_conversations() -> None:
+    store = ConversationStore()
+    for key in ("a", "b"):
+        await store.add_messages(key, [ChatMessage(role="user", content=f"{key} {n}") for n in range(3)])
+    await store.archive_oldest_messages("a", 1)
+    read = ConversationStore.model_validate(json.loads(json.dumps(store.model_dump())))
+    assert ConversationStore.model_validate_json(store.model_dump_json()) == read == store
+    for status in (MessageStatus.ACTIVE, MessageStatus.ARCHIVED):
+        assert await read.get_messages("a", status) == await store.get_messages("a", status)
+    assert await read.delete_message("b", 4) == await store.delete_message("b", 4)

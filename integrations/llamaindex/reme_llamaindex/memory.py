@@ -278,7 +278,8 @@ class ReMeMemory(LongTermMemory, Memory):
 
     async def _note(self, seen: Sequence[ChatMessage], asked: str | ChatMessage | None) -> Note:
         present = from_llamaindex(seen)
-        question = (asked.content if isinstance(asked, ChatMessage) else asked) or ""
+        # The words of a `QueryBundle`, which some chat engines give, are its text.
+        question = (asked.content if isinstance(asked, ChatMessage) else str(asked or "")) or ""
         if question and self._is_asked_early(question):
             self._state.turn_id, self._state.expected = new_id(), question
             self._state.asked = self._state.answered = False

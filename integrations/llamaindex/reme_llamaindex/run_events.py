@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, Protocol, runtime_checkable
@@ -21,6 +21,7 @@ from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import LLM
 from llama_index.core.memory import Memory
+from llama_index.core.prompts import ChatPromptTemplate
 from llama_index.core.workflow import Context
 from llama_index_instrumentation import get_dispatcher
 from pydantic import PrivateAttr
@@ -59,8 +60,8 @@ class RunSpans(BaseSpanHandler[BaseSpan]):
         self, id_: str, bound_args: inspect.BoundArguments, instance: Any = None, *args: Any, **kwargs: Any
     ) -> None:
         """Show a model the note; keep the begin of a tool call, and the agent of a step."""
-        if isinstance(instance, LLM) and isinstance(prompt := bound_args.arguments.get("messages"), list):
-            show_notes(prompt)
+        if isinstance(instance, LLM):
+            _show_notes(instance, bound_args.arguments)
         if agent := self._agent_of(bound_args, instance):
             _agent.set(agent)  # for this step only: it is a task with its own context
         if ".call_tool-" in id_:
@@ -120,6 +121,15 @@ def running_agent() -> str:
 def listen_to_runs() -> None:
     """Begin to observe all agents in this process. Calls are recorded in the memory of their run."""
     get_dispatcher().add_span_handler(RunSpans())
+
+
+def _show_notes(llm: LLM, arguments: Mapping[str, Any]) -> None:
+    """Put the notes into what a model is called with."""
+    messages, template = arguments.get("messages"), arguments.get("prompt")
+    if isinstance(messages, list):
+        show_notes(messages)
+    elif isinstance(template, ChatPromptTemplate) and not llm.metadata.is_chat_model:
+        show_notes(template.message_templates)  # of them LlamaIndex makes the text that such a model completes
 
 
 async def _report(context: Context, result: ToolCallResult, span: str, seconds: float) -> None:

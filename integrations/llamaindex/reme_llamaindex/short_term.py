@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
-from pydantic import PrivateAttr
+from pydantic import Field
 from pydantic_core import PydanticSerializationError
 
 from reme_core.turn import plain_json
@@ -39,8 +39,10 @@ class ConversationStore(AsyncDBChatStore):
     ```
     """
 
-    _stored: dict[str, list[StoredMessage]] = PrivateAttr(default_factory=dict)
-    _count: int = PrivateAttr(default=0)  # the number of the last message
+    stored: dict[str, list[StoredMessage]] = Field(default_factory=dict, repr=False)
+    """The messages of each conversation, in order."""
+    count: int = 0
+    """The number of the last message."""
 
     @classmethod
     def class_name(cls) -> str:
@@ -71,8 +73,8 @@ class ConversationStore(AsyncDBChatStore):
     ) -> None:
         """Append messages."""
         for message in messages:
-            self._count += 1
-            self._stored.setdefault(key, []).append(StoredMessage(self._count, status, _as_json(message)))
+            self.count += 1
+            self.stored.setdefault(key, []).append(StoredMessage(self.count, status, _as_json(message)))
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
@@ -101,7 +103,7 @@ class ConversationStore(AsyncDBChatStore):
         """Archive the oldest `n` active messages, and return them."""
         oldest = self._of(key, MessageStatus.ACTIVE)[:n]
         archived = {stored.number for stored in oldest}
-        self._stored[key] = [
+        self.stored[key] = [
             stored._replace(status=MessageStatus.ARCHIVED) if stored.number in archived else stored
             for stored in self._of(key, None)
         ]
@@ -109,7 +111,7 @@ class ConversationStore(AsyncDBChatStore):
 
     async def get_keys(self) -> list[str]:
         """The conversations that have messages."""
-        return [key for key, stored in self._stored.items() if stored]
+        return [key for key, stored in self.stored.items() if stored]
 
     def dump(self, key: str) -> list[StoredMessage]:
         """All messages of a conversation, to be serialised."""
@@ -118,15 +120,15 @@ class ConversationStore(AsyncDBChatStore):
     def load(self, key: str, messages: Iterable[StoredMessage]) -> None:
         """Append messages of a conversation that `dump` gave, each with its status."""
         for stored in messages:
-            self._count += 1
-            self._stored.setdefault(key, []).append(stored._replace(number=self._count))
+            self.count += 1
+            self.stored.setdefault(key, []).append(stored._replace(number=self.count))
 
     def _of(self, key: str, status: MessageStatus | None) -> list[StoredMessage]:
-        return [stored for stored in self._stored.get(key, ()) if status is None or stored.status == status]
+        return [stored for stored in self.stored.get(key, ()) if status is None or stored.status == status]
 
     def _drop(self, key: str, unwanted: list[StoredMessage]) -> None:
         numbers = {stored.number for stored in unwanted}
-        self._stored[key] = [stored for stored in self._of(key, None) if stored.number not in numbers]
+        self.stored[key] = [stored for stored in self._of(key, None) if stored.number not in numbers]
 
 
 def _as_json(message: ChatMessage) -> dict[str, Any]:
