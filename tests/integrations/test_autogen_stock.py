@@ -20,11 +20,12 @@ from autogen_core.model_context import (
 )
 from autogen_core.models import AssistantMessage, LLMMessage, UserMessage
 from autogen_core.tools import FunctionTool
-from reme_autogen import ReMeMemory, ReMeModelContext, recorder
+from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext, recorder
 
 from reme_core import AsyncReMe
 from reme_core.errors import InputError
 from reme_core.testing import ScriptedModel, clock
+from reme_core.types import Memory
 from tests.integrations.autogen_driver import FakeClient
 from tests.integrations.inside import ASKED, TOLD, stored_rows
 
@@ -345,6 +346,26 @@ async def test_a_context_that_does_not_show_the_note_is_told_of(
         assert any(isinstance(event, MemoryQueryEvent) for event in events) is is_shown
         assert (f"a {type(context).__name__} leaves out the message with the note" in caplog.text) is not is_shown
     await memory.close()
+
+
+@pytest.mark.parametrize("how", ["agent", "context"])
+async def test_a_context_that_no_longer_shows_the_question_is_shown_the_note(
+    reme: AsyncReMe, model: ScriptedModel, how: str
+) -> None:
+    await reme.memories.add("alice", Memory(kind="instruction", content="Answer in rhyme."))
+    memory, few = ReMeMemory(reme, "alice"), BufferedChatCompletionContext(2)
+    given: dict[str, Any] = {"memory": [memory], "model_context": few}
+    if how == "context":
+        given = {"model_context": ReMeModelContext(memory, few)}
+    make = ReMeAssistantAgent if how == "agent" else AssistantAgent
+    tools = [FunctionTool(clock, description="Tell the time of day.")]
+    agent = make("assistant", FakeClient(model), tools=tools, max_tool_iterations=3, **given)
+    for _ in range(2):
+        model.call("clock")
+    await agent.run(task="What time is it?")
+    assert [len(model.notes(number)) for number in range(3)] == [1, 1, 1]
+    assert "What time" not in model.last_prompt
+    assert "rhyme" not in str(await few.save_state())
 
 
 @pytest.mark.parametrize("option", [{"position": "system"}, {"window": 1_000}])

@@ -137,14 +137,16 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
 
 
 def with_note(messages: Sequence[LLMMessage], note: str, position: Position) -> list[LLMMessage]:
-    """The messages with the note: in the user's last message, or as a system message at the head."""
+    """The messages with the note: in the user's last message, or as a message of its own at the head."""
     # Some models refuse it at any other place.
     shown = list(messages)
     if note and position == "system":
         return [SystemMessage(content=note), *shown]
     places = [place for place, message in enumerate(shown) if isinstance(message, UserMessage)]
-    if not note or not places:
+    if not note:
         return shown
+    if not places:  # a context that shows few messages has left out the question, after calls of tools
+        return [UserMessage(content=note, source=NOTE_SOURCE), *shown]
     asked = shown[places[-1]]
     assert isinstance(asked, UserMessage)
     content = f"{note}\n\n{asked.content}" if isinstance(asked.content, str) else [note, *asked.content]
