@@ -98,6 +98,8 @@ class MemoryTools:
             query: What to look for, in plain words.
             limit: How many memories to give at most, and as many quotes of what was said, 1 to 20.
         """
+        if not query.strip():  # a model that forgot the query should not take it that nothing is remembered
+            raise InputError("the query is empty; say what to look for")
         hits = await self._turn.recall(query, limit=max(1, min(limit, MOST_FOUND)))
         if not hits:
             return "Nothing is remembered about this."

@@ -125,7 +125,7 @@ class TurnRecall:
         """
         lasting = replace(self._memories, kinds=list({*self._memories.kinds, Kind.CUSTOM, *STANDING_KINDS}))
         parts = [(lasting, limit), (self._messages, limit)]
-        questions = await self._questions(engine, workspace, query[:_LONGEST_QUERY], "", parts)
+        questions = await self._questions(engine, workspace, query.strip()[:_LONGEST_QUERY], "", parts)
         answer = partial(engine.recall_steps.answer, min_relevance=min_relevance, flow="turn")
         hits = [hit for found in await asyncio.gather(*(answer([one]) for one in questions)) for hit in found.hits]
         memories = [hit for hit in hits if hit.memory.kind != Kind.CONVERSATION]

@@ -133,6 +133,14 @@ async def test_a_recall_outside_a_turn_gives_nothing_that_is_unlikely_to_fit(tur
             await turn.recall("Rex", min_relevance=chance)  # type: ignore[arg-type]  # of a text
 
 
+async def test_a_search_for_blanks_finds_nothing_and_blanks_hide_no_words(turn: TurnMemory) -> None:
+    await turn.record([Message(content=TOLD)], "t1", session_id="s1")
+    for blank in ("", "   ", "\n\t", "\u3000"):
+        assert await turn.recall(blank) == []
+        assert "the query is empty" in await MemoryTools(turn).search_memory(blank)
+    assert [hit.content for hit in await turn.recall(" " * 5000 + ASKED)] == [TOLD]
+
+
 async def test_what_was_just_said_is_found_outside_a_turn(reme: AsyncReMe) -> None:
     async with TurnMemory(reme, "alice", write="background") as turn:
         await turn.record([Message(content=TOLD)])
