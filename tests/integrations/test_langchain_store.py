@@ -22,6 +22,7 @@ from reme_langchain import ReMeStore
 
 from reme_core import AsyncReMe, Settings
 from reme_core.errors import InputError
+from reme_core.testing import Gate
 from tests.integrations.langchain_store_oracle import INDEX, Differential, embed
 
 OPERATIONS = int(os.environ.get("REME_TEST_OPERATIONS", "2000"))
@@ -32,6 +33,13 @@ OPERATIONS = int(os.environ.get("REME_TEST_OPERATIONS", "2000"))
 async def store(settings: Settings) -> AsyncIterator[ReMeStore]:
     async with ReMeStore(settings, "acme", index=INDEX) as opened:
         yield opened
+
+
+async def count_rows(reme: AsyncReMe) -> int:
+    """How many rows the items of a workspace have, those that are expired included."""
+    sql = "select count(*) from reme.item"
+    [(count,)] = await reme.connection.run(lambda engine: engine.database.fetch("acme", sql))
+    return int(count)
 
 
 @pytest.mark.long
@@ -89,6 +97,37 @@ async def test_items_expire_and_reading_keeps_them_alive(settings: Settings) -> 
         await asyncio.sleep(3.1)
         assert await store.asweep_ttl() == 2
         assert [item.key for item in await store.asearch(("t",))] == ["kept"]
+
+
+async def test_a_sweeper_deletes_what_expires_while_nothing_is_written(reme: AsyncReMe) -> None:
+    async with ReMeStore(client=reme, workspace_id="acme", ttl={"default_ttl": 0.5 / 60}) as store:
+        await store.aput(("t",), "a", {"n": 1})
+        sweeping = store.start_ttl_sweeper(sweep_interval_minutes=0.1 / 60)
+        assert store.start_ttl_sweeper() is sweeping
+        assert await count_rows(reme) == 1
+        await asyncio.sleep(1.5)
+        assert await count_rows(reme) == 0
+        assert store.stop_ttl_sweeper(timeout=1)
+        assert store.stop_ttl_sweeper()
+        assert sweeping.cancelled()
+        with pytest.raises(InputError, match="positive number of minutes"):
+            store.start_ttl_sweeper(sweep_interval_minutes=-1)
+        again = store.start_ttl_sweeper()
+    assert again.cancelled()
+
+
+async def test_a_sweeper_goes_on_when_the_database_was_away(
+    gate: Gate, reme: AsyncReMe, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with ReMeStore(gate.url, "acme") as store:
+        await store.aput(("t",), "a", {"n": 1}, ttl=0.5 / 60)
+        gate.close()
+        store.start_ttl_sweeper(sweep_interval_minutes=0.1 / 60)
+        await asyncio.sleep(0.5)
+        gate.open()
+        await asyncio.sleep(1.5)
+        assert "not deleted" in caplog.text
+        assert await count_rows(reme) == 0
 
 
 async def test_a_batch_is_written_whole_or_not_at_all(store: ReMeStore) -> None:

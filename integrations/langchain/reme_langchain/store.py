@@ -8,8 +8,10 @@ slice of all results.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from copy import deepcopy
 from typing import Any, Final, Never, Self, TypedDict, Unpack
 
@@ -34,7 +36,7 @@ from langgraph.store.base import (
 
 from reme_core import Item as RememberedItem
 from reme_core import Items, ItemWrite, NamespacePattern
-from reme_core.errors import InputError
+from reme_core.errors import InputError, ReMeError
 from reme_core.turn import (
     Client,
     Closing,
@@ -58,6 +60,8 @@ class StoreOptions(TypedDict, total=False):
 
 Namespace = tuple[str, ...]
 Embedding = npt.NDArray[np.float32]
+
+log = logging.getLogger(__name__)
 
 _SWEEP_MINUTES: Final = 5.0
 
@@ -113,6 +117,7 @@ class ReMeStore(BaseStore, Closing):
         self.workspace_id = check_workspace(name_workspace(workspace_id, self._connection.reme.settings))
         self._batches = Batches(self._run)
         self._next_sweep = 0.0
+        self._sweeper: Future[None] | None = None
 
     @classmethod
     def from_conn_string(
@@ -141,7 +146,8 @@ class ReMeStore(BaseStore, Closing):
         callers_portal().wait(self.asetup())
 
     async def aclose(self) -> None:
-        """Close the connection if it was opened here."""
+        """Stop the sweeper, and close the connection if it was opened here."""
+        self.stop_ttl_sweeper()
         await self._connection.close()
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -181,6 +187,37 @@ class ReMeStore(BaseStore, Closing):
     def sweep_ttl(self) -> int:
         """`asweep_ttl` for code that does not await."""
         return callers_portal().wait(self.asweep_ttl())
+
+    def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
+        """Also delete the rows of expired items while nothing is written, until `stop_ttl_sweeper` or the store closes.
+
+        It returns at once, and is not awaited. Started twice, it is one sweeper.
+
+        Args:
+            sweep_interval_minutes: How often; by default as often as writes do it.
+
+        Raises:
+            InputError: That is no positive number.
+        """
+        asked: Any = {"sweep_interval_minutes": sweep_interval_minutes}
+        seconds = _sweep_seconds(self.ttl_config if sweep_interval_minutes is None else check_ttl(asked))
+        if self._sweeper is None or self._sweeper.done():
+            self._sweeper = callers_portal().submit(self._keep_sweeping(seconds))
+        return self._sweeper
+
+    def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
+        """Stop the sweeper, and return True as LangGraph's stores do; it stops at once, whatever the `timeout`."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        return True
+
+    async def _keep_sweeping(self, seconds: float) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.asweep_ttl()
+            except ReMeError as error:
+                log.warning("the rows of expired items are not deleted yet: %s", error)
 
     async def _read(self, items: Items, ops: Sequence[Op]) -> list[Result]:
         """The results of the reading operations, with None in the places of the others."""
@@ -233,8 +270,7 @@ class ReMeStore(BaseStore, Closing):
         if not puts:
             return
         if time.monotonic() >= self._next_sweep:
-            minutes = (self.ttl_config or {}).get("sweep_interval_minutes", _SWEEP_MINUTES)
-            self._next_sweep = time.monotonic() + minutes * 60
+            self._next_sweep = time.monotonic() + _sweep_seconds(self.ttl_config)
             await items.sweep(self.workspace_id)
         writes = {
             name: ItemWrite(*name, None if op.value is None else dict(op.value), op.ttl) for name, op in puts.items()
@@ -275,6 +311,10 @@ class ReMeStore(BaseStore, Closing):
                     " correct `dims`"
                 )
         return {name: {path: vectors[text] for path, text in paths.items()} for name, paths in texts.items()}
+
+
+def _sweep_seconds(ttl: TTLConfig | None) -> float:
+    return (ttl or {}).get("sweep_interval_minutes", _SWEEP_MINUTES) * 60
 
 
 def _texts(value: dict[str, Any], fields: Sequence[str]) -> Iterable[tuple[str, str]]:
