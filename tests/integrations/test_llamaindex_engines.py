@@ -96,6 +96,21 @@ async def test_a_query_of_a_retriever_is_a_question_as_well(told: Settings) -> N
         assert [message.content for message in await memory.aget_all() if message.role == "user"] == list(ASKED)
 
 
+@pytest.mark.parametrize("position", ["user", "system"])
+async def test_an_engine_that_reads_the_history_finds_what_was_said_alone(told: Settings, position: Position) -> None:
+    model = ScriptedModel()
+    async with ReMeMemory(told, "alice", position=position, top_k=1, kinds=["conversation"]) as memory:
+        await LlamaIndexConversation(model, memory).say("Hello.")
+        question, fact = next(iter(ASKED.items()))
+        history = await memory.aget(input=question)
+        assert [message.content for message in history] == ["Hello.", "ok"]
+        await ScriptedLLM(model).achat([*history, ChatMessage(role="user", content=question)])
+    [(place, note)] = model.notes()
+    assert fact in note.text
+    assert place == (0 if position == "system" else 2)
+    assert [message.text for message in model.prompts[-1] if message is not note] == ["Hello.", "ok", question]
+
+
 async def test_a_question_that_failed_does_not_lend_its_note_to_the_next(told: Settings) -> None:
     async with ReMeMemory(told, "alice", top_k=1, kinds=["conversation"]) as memory:
         for question, fact in ASKED.items():  # as an engine whose model fails, which then puts nothing

@@ -302,9 +302,10 @@ class ReMeMemory(LongTermMemory, Memory):
         asked = [place for place, message in enumerate(seen) if message.role == "user"]
         place = asked[-1] if asked and (self._state.asked or not self._state.expected) else None
         if place is None:
-            alone = NotedMessage.of(ChatMessage(role=position, blocks=[]), note, position)
-            # LlamaIndex adds the question after these messages, so a note at the end stands beside it.
-            return [*seen, alone] if position == "user" else [alone, *seen]
+            # LlamaIndex adds the question after these messages, so a note behind them stands beside it. A message of
+            # its own would be among those of which an engine condenses the question.
+            last = seen[-1] if seen else ChatMessage(role=position, blocks=[])
+            return [*seen[:-1], NotedMessage.of(last, note, position, behind=bool(seen))]
         return [*seen[:place], NotedMessage.of(seen[place], note, position), *seen[place + 1 :]]
 
     async def _take_in(self, messages: Sequence[ChatMessage]) -> None:

@@ -21,17 +21,21 @@ class NotedMessage(ChatMessage):
 
     _note: str = PrivateAttr(default="")
     _position: Position = PrivateAttr(default="user")
+    _behind: bool = PrivateAttr(default=False)
 
     @classmethod
-    def of(cls, message: ChatMessage, note: str, position: Position) -> Self:
-        """A message with a note, which is to stand in this message (`user`) or in the `system` message."""
+    def of(cls, message: ChatMessage, note: str, position: Position, *, behind: bool = False) -> Self:
+        """A message with a note, which is to stand in this message (`user`) or in the `system` message.
+
+        With `behind`, a note for `user` stands in a message of its own behind this one.
+        """
         noted = cls.model_construct(**dict(message))
-        noted._note, noted._position = note, position
+        noted._note, noted._position, noted._behind = note, position, behind
         return noted
 
     def format_vars(self, **kwargs: Any) -> Self:
         """The message as a chat engine's prompt template makes it anew, with its note."""
-        return self.of(super().format_vars(**kwargs), self._note, self._position)
+        return self.of(super().format_vars(**kwargs), self._note, self._position, behind=self._behind)
 
 
 def show_notes(prompt: list[ChatMessage]) -> None:
@@ -40,7 +44,12 @@ def show_notes(prompt: list[ChatMessage]) -> None:
     for noted in [message for message in prompt if isinstance(message, NotedMessage)]:
         place = next(place for place, message in enumerate(prompt) if message is noted)
         if noted._position == "user":
-            prompt[place] = _with_blocks(noted, [TextBlock(text=f"{noted._note}\n\n"), *noted.blocks])
+            note = TextBlock(text=f"{noted._note}\n\n")
+            if noted._behind:
+                shown = [_with_blocks(noted, noted.blocks), ChatMessage(role=MessageRole.USER, blocks=[note])]
+            else:
+                shown = [_with_blocks(noted, [note, *noted.blocks])]
+            prompt[place : place + 1] = shown
             continue
         prompt[place : place + 1] = [_with_blocks(noted, noted.blocks)] if noted.blocks else []
         head = next((message for message in prompt if message.role == MessageRole.SYSTEM), None)
