@@ -16,7 +16,7 @@ from reme_core.cli.session import Commands, Scope, Session, Workspace, confirm, 
 app = Commands()
 
 _MOST_ROWS = 100
-"""Workspaces that the table shows: more are slow to draw, and nobody reads them."""
+"""Workspaces that a terminal shows: more are slow to draw, and nobody reads them. A pipe gets all."""
 
 
 @app.command()
@@ -26,12 +26,13 @@ def workspaces(session: Session) -> None:
         found = reme.workspaces.describe()
     numbers = ("memories", "closed", "messages", "episodes")
     shown = output.table("workspace", *numbers, "model", "since", right=numbers)
-    for one in found[:_MOST_ROWS]:
+    drawn = found[:_MOST_ROWS] if output.stdout().is_terminal else found
+    for one in drawn:
         counts = (one.memories, one.closed_memories, one.messages, one.episodes)
         model = (one.embedding_model or "") + (" (indexed)" if one.hnsw else "")
         shown.add_row(Text(one.workspace_id, "bold"), *(f"{n:,}" for n in counts), model, output.day(one.created_at))
     more = f"These are the first {_MOST_ROWS} of {len(found):,}; `reme workspaces --json` lists all."
-    lines = [shown, *([more] if len(found) > _MOST_ROWS else [])]
+    lines = [shown, *([more] if len(drawn) < len(found) else [])]
     session.show([asdict(one) for one in found], *(lines if found else [Text("There are none yet.", "dim")]))
 
 

@@ -246,13 +246,17 @@ def test_a_workspace_that_does_not_exist_is_told_apart_from_one_without_an_answe
     assert [one["workspace_id"] for one in reme.json("workspaces")] == ["carol"], "a mistyped name made no workspace"
 
 
-def test_of_many_workspaces_only_the_first_are_drawn(reme: Reme, configured: str) -> None:
+def test_of_many_workspaces_only_the_first_are_drawn_in_a_terminal(
+    reme: Reme, configured: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     reme("add", "She drinks her tea green.", "-w", "a")
     with psycopg.connect(configured) as connection:
         connection.execute("set reme.workspace = '*'")
         connection.execute(
             "insert into reme.workspace (workspace_id) select format('t%s', n) from generate_series(100, 300) n"
         )
+    assert "t300" in reme("workspaces")  # a pipe gets all
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal
     shown = reme("workspaces")
     assert "t198" in shown and "t199" not in shown and "the first 100 of 202" in shown
     assert len(reme.json("workspaces")) == 202
