@@ -71,6 +71,17 @@ def nothing() -> Iterator[tuple[str, str]]:
             yield "short test" if path.stem == "test" else "short", line
 
 
+def short_replies(label: str, language: str) -> list[str]:
+    """The short replies of a label; those to fit on are in the language of a conversation, where there are some in it.
+
+    If these were asked of every conversation, a fit would know them by their language.
+    """
+    path = DATA / "short" / "languages" / f"{language}.txt"
+    if label == "short" and path.is_file():
+        return path.read_text(encoding="utf-8").splitlines()
+    return [text for own, text in nothing() if own == label]
+
+
 async def samples_of(
     reme: Engine, conversation: Conversation, others: Sequence[Conversation], draw: Random
 ) -> list[Sample]:
@@ -103,8 +114,8 @@ def _drawn(conversation: Conversation, draw: Random) -> list[tuple[str, str]]:
     others = long if few else [(label, text) for label, text in long if label == "fit"]
     found = always + draw.sample(others, min(len(others), DRAWN_OF_FEW if few else DRAWN))
     for label in SHORT:
-        short = [(own, text) for own, text in nothing() if own == label]
-        found += own_draw.sample(short, SHORT_DRAWN_OF_FEW if few else SHORT_DRAWN)
+        short = own_draw.sample(short_replies(label, conversation.language), SHORT_DRAWN_OF_FEW if few else SHORT_DRAWN)
+        found += [(label, text) for text in short]
     return found
 
 

@@ -46,6 +46,8 @@ class Conversation:
     questions: Sequence[Asked]
     nothing: Sequence[str] = ()
     """Queries that nothing in it answers, where the file has some."""
+    language: str = ""
+    """Its language, where the file names one."""
 
     @property
     def messages(self) -> list[Message]:
@@ -135,7 +137,7 @@ def small(line: str, name: str) -> Conversation:
     raw = json.loads(line)
     asked = [Asked(q["query"], q["kind"], frozenset(q["answer"])) for q in raw["questions"]]
     docs = [Message(**message) for message in raw["messages"]]
-    return Conversation(name, raw["id"], docs, asked, raw["nothing"])
+    return Conversation(name, raw["id"], docs, asked, raw["nothing"], raw["language"])
 
 
 def _person(path: Path) -> _Found:
