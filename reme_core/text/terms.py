@@ -151,7 +151,9 @@ def is_latin(text: str) -> bool:
 
 
 def may_be_in(text: str, language: str) -> bool:
-    """Whether a text may be in a language that it is too short to show: no more function words of English stand in it.
+    """Whether nothing speaks against a text's being in a language: its letters, or more function words of English.
+
+    A short text often has no function word at all, so that `language_of` takes it for English.
 
     >>> may_be_in("Bitte kurz", "de"), may_be_in("keep it short, please, as you can", "de")
     (True, False)
