@@ -47,7 +47,7 @@ SQL = "SQL on "
 Call = tuple[str, Callable[[], Awaitable[Any]]]
 """The kind of a call, and what makes it."""
 Fields = Mapping[str, Collection[str]]
-"""The names of what each operation or tool takes."""
+"""The names of what each operation or tool takes; those of parameters in a URL behind a question mark."""
 
 
 def question(thing: str) -> str:
@@ -111,9 +111,9 @@ def of_http(
         method, url = operation.split(" ")
         for part, value in {"workspace_id": place or "%20", "memory_id": thing}.items():
             url = url.replace("{" + part + "}", value)
-        asked = {"user_id": thing}
-        if method != "DELETE":  # which refuses parameters that it does not know
-            asked |= {"workspace_id": place, "deleted": "true"}
+        # One that it does not know is refused, and the attempt would be void.
+        known = {"user_id": thing, "workspace_id": place, "deleted": "true"}
+        asked = {name: value for name, value in known.items() if f"?{name}" in fields[operation]}
         for kind, body in _bodies(operation, fields[operation], folder, thing, place):
             yield kind, partial(client.request, method, url, json=body, params=asked)
 

@@ -233,14 +233,15 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
 
 
 def fields_of_http(app: FastAPI) -> Fields:
-    """The operations of the HTTP service, with the fields of their bodies."""
+    """The operations of the HTTP service, with the fields of their bodies and the parameters of their URLs."""
     document = app.openapi()
     models = document["components"]["schemas"]
     found: dict[str, list[str]] = {}
     for path, method, operation in ((p, m, o) for p, all_of in document["paths"].items() for m, o in all_of.items()):
         content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
         model = models.get(content.get("schema", {}).get("$ref", "").rpartition("/")[2], {})
-        found[f"{method.upper()} {path}"] = list(model.get("properties", ()))
+        parameters = [f"?{one['name']}" for one in operation.get("parameters", ()) if one["in"] == "query"]
+        found[f"{method.upper()} {path}"] = [*model.get("properties", ()), *parameters]
     return found
 
 
