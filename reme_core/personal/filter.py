@@ -9,7 +9,6 @@ from reme_core.flows.registry import op
 from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import person_of, speech_in
 from reme_core.store.messages import embed_waiting, messages_in_context, record, unsummarised_messages
-from reme_core.text.commands import wishes_in
 from reme_core.text.fiction import unreal
 from reme_core.text.ids import stable_id, with_ids
 from reme_core.types import SCOPES, Message
@@ -50,8 +49,8 @@ def statements(conversation: Sequence[Message], waiting: Sequence[Message]) -> t
 
     The conversation has the messages that wait, and what was said before them.
 
-    System prompts, notes from memory, the assistant's words, fiction, pasted text and bare questions are left out. A
-    joke that is owned up to takes back the message before it.
+    System prompts, notes from memory, the assistant's words, fiction and pasted text are left out. A joke that is owned
+    up to takes back the message before it.
     """
     together = speech_in(conversation)
     reasons = unreal(together)
@@ -62,8 +61,7 @@ def statements(conversation: Sequence[Message], waiting: Sequence[Message]) -> t
 
 def _may_tell(message: Message, reasons: Mapping[str, str]) -> bool:
     # "Could you always answer in French?" asks nothing.
-    reason = reasons.get(message.message_id)
-    return reason is None or (reason == "question" and bool(wishes_in(message.content)))
+    return reasons.get(message.message_id, "question") == "question"
 
 
 def _input_messages(state: PersonalState) -> list[Message]:

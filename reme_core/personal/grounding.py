@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Final
 
-from reme_core.text.commands import wishes_in
 from reme_core.text.named import figures_in, letters_of, numbers_in, occurs, proper_names
-from reme_core.text.terms import is_latin, terms
+from reme_core.text.regex import any_of
+from reme_core.text.terms import is_latin, language_of, terms
 from reme_core.text.timex import dates_near
 from reme_core.types import Message
 
@@ -81,13 +81,26 @@ def is_said(statement: str, said: Sequence[str], heard: str) -> bool:
     return any(_share(statement, sentence, heard) > _MOST for sentence in said)
 
 
-def nearest_to(statement: str, said: Sequence[str]) -> str:
-    """Of some sentences the one that has most of a statement's words; empty where none has some.
+def is_repeated(statement: str, heard: str) -> bool:
+    """Whether some word of a statement was heard. Of one in another language none was, so it can't be compared."""
+    return bool(_words_in(heard, set(terms(statement)) - _PERSON))
 
-    What tells the assistant something is near enough anyway: it is a wish, if not the one that the model made of it.
+
+def is_about_author(text: str, asked: str) -> bool:
+    """Whether a text names its author ("I", 我), or answers a question to them; in other languages it always may.
+
+    >>> is_about_author("Leeds is where I live", ""), is_about_author("Bo lives in Hull", "")
+    (True, False)
+    >>> is_about_author("Hull.", "Where do you live?"), is_about_author("Ich wohne in Graz", "")
+    (True, True)
     """
+    return language_of(text) not in ("en", "zh") or bool(_I.search(text) or _YOU.search(asked))
+
+
+def nearest_to(statement: str, said: Sequence[str]) -> str:
+    """Of some sentences the one that has most of a statement's words; empty where none has some."""
     best = max(said, key=lambda sentence: _share(statement, sentence, statement), default="")
-    return best if wishes_in(best) or _share(statement, best, statement) > _SOME else ""
+    return best if _share(statement, best, statement) > _SOME else ""
 
 
 def _share(text: str, own: str, heard: str) -> float:
@@ -101,6 +114,8 @@ def _words_in(text: str, words: Set[str]) -> set[str]:
     return {word for word in words if occurs(word, letters)}
 
 
+_I: Final = any_of(r"\b(?:I|im|ive|me|my|mine|myself|we|us|our)\b", r"[我咱]")
+_YOU: Final = any_of(r"\b(?:you|your|yours|u|ur)\b", r"[你您]")
 _PERSON: Final = frozenset((*terms("the user"), *terms("用户")))  # whom statements are about
 _REPEATED: Final = 2 / 3  # the share of words heard from which on a statement may be another's
 _MOST: Final = 1 / 2

@@ -21,17 +21,17 @@ from reme_core.marks import QUOTED, forgotten_note
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget, was_said_by
 from reme_core.personal.state import Outcome, PersonalState, carry_out
+from reme_core.personal.voice import Voice, voices
 from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, Embedded, Erase
 from reme_core.store.filters import Filters
 from reme_core.store.relevance import Question, judged_hits
-from reme_core.text.commands import Command, command_of, validity_of_wishes, wishes_in
+from reme_core.text.commands import Command, command_of, validity_of_wishes
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic, parts_by_wish
 from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
-from reme_core.text.voice import in_own_name
 from reme_core.text.wishes_ended import ends
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message, Source, TimeRange
 
@@ -46,6 +46,7 @@ _ANSWER: Final = 200
 _NEAR: Final = 5
 _WISHES: Final = 1_000
 """How many standing wishes of a person are looked at for one that a new wish ends."""
+_UNHEARD: Final = Voice(0, 0)
 _COMMANDED: Final = 0.9
 """The importance of what somebody told us to remember."""
 
@@ -98,15 +99,16 @@ async def keep_quotes(
     await carry_out(decide, waiting, state, deps, reason="said in a conversation")
 
 
-def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
+def pieces_of(message: Message, asked: Message | None, voice: Voice = _UNHEARD) -> list[Piece]:
     """What of a message is judged, and kept or not: all of it, or each sentence of a long one.
 
-    What a message asks to forget stands for itself, and takes with it what the message says of that before.
+    A wish stands for itself, since every conversation is shown it. So does what a message asks to forget, which takes
+    with it what the message says of that before.
     """
     # What somebody cites commands nothing, and a quotation may hold several sentences.
-    own, wishes = own_words(message.content), wishes_in(message.content)
+    own = own_words(message.content)
     said = chain.from_iterable(parts_by_wish(sentence) for sentence in sentences(message.content))
-    parts = [Piece(message, part, None, _command_in(part, own, wishes)) for part in said]
+    parts = [Piece(message, part, None, _command_in(part, own, voice)) for part in said]
     forgetting = [part for part in parts if part.topic]
     rest = [
         part
@@ -115,13 +117,11 @@ def pieces_of(message: Message, asked: Message | None) -> list[Piece]:
     ]
     if len(message.content) > _LONG:
         return [*forgetting, *(part for part in rest if part.command or not asks(part.text))]
-    # What others say beside a wish of the author stands alone, since every conversation is shown the wish.
-    wished = [part.text for part in rest if part.kind == Kind.INSTRUCTION]
-    others = [part for part in rest if wished and part.text not in wished]
-    cited = [part for part in others if in_own_name(part.text) != part.text]
-    if not forgetting and not cited:
+    wished = [part for part in rest if part.kind == Kind.INSTRUCTION]
+    others = [part for part in rest if part not in wished]
+    if not forgetting and not (wished and others):
         return [_together(rest, asked, message.content.strip())] if rest else []
-    groups = [part for part in rest if part not in cited], cited
+    groups = wished, others
     return [*forgetting, *(_together(group, asked, " ".join(part.text for part in group)) for group in groups if group)]
 
 
@@ -136,20 +136,18 @@ def _together(parts: Sequence[Piece], asked: Message | None, text: str) -> Piece
     return Piece(parts[0].message, text, asked, commands[0] if commands else None)
 
 
-def _command_in(sentence: str, own: str, wishes: Sequence[str]) -> Command | None:
-    """The command that a sentence gives, where its author says that and does not cite it; a topic may be in quotes.
-
-    Where a wish is none of the message's `wishes`, it is only to be remembered.
-    """
+def _command_in(sentence: str, own: str, voice: Voice) -> Command | None:
+    """The command that a sentence gives, where its author says that and does not cite it; a topic may be in quotes."""
     said = own_words(sentence)
     if said.strip() not in own:
         return None
     command = command_of(sentence)
-    if command is not None and not command.topic:
-        command = command_of(said)
-    if command is not None and command.action in ("instruct", "allow") and not set(wishes_in(sentence)) & set(wishes):
-        return replace(command, action="remember") if command.action == "instruct" else None
-    return command
+    if command is not None and command.topic:
+        return command
+    command = command_of(said)
+    if command is not None and command.action == "allow":
+        return command if voice.is_own else None
+    return Command("instruct") if sentence in voice.wishes else command
 
 
 async def pieces_worth_keeping(
@@ -162,7 +160,11 @@ async def pieces_worth_keeping(
     short: float = KEEP_SHORT_FROM,
 ) -> list[Piece]:
     """The pieces of what people told that are commands or worth keeping; `spoken` is the conversation around them."""
-    pieces = await asyncio.to_thread(lambda: [p for m in told for p in pieces_of(m, message_before(m, spoken))])
+    before = [message_before(message, spoken) for message in told]
+    heard = zip(told, before, await voices(told, before), strict=True)
+    judged_alone = await asyncio.to_thread(lambda: [piece for one in heard for piece in pieces_of(*one)])
+    # "Could you always answer in French?" is a wish; what else only asks tells nothing.
+    pieces = [p for p in judged_alone if p.command or not all(map(asks, sentences(p.text)))]
     if not pieces:
         return []
     shown = [p.message.model_copy(update={"content": p.text}) for p in pieces]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import cached_property
@@ -34,16 +34,15 @@ from reme_core.personal.reconcile import (
     ShortReading,
 )
 from reme_core.personal.state import Outcome, PersonalState, carry_out
+from reme_core.personal.voice import BELIEVE_FROM, Voice, voices
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, questions_of, speech_in
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
-from reme_core.text.commands import Command, wishes_in
+from reme_core.text.commands import Command
 from reme_core.text.fiction import own_words, sentences, unreal
 from reme_core.text.likeness import is_told, part_told
-from reme_core.text.terms import language_of, may_be_in
-from reme_core.text.voice import LANGUAGES, own_sentences, told_of_oneself
 from reme_core.types import Kind, Memory, Message, scope_of
 
 _ATTEMPTS: Final = 4
@@ -135,12 +134,15 @@ class _Reader:
         """The model's operations that the guards let through, and the others with the reasons."""
         remembered = await self._recall_nearby()
         answered = await self._ask(remembered)
+        people = self.window.people
+        found = await voices(people, [self.window.question_before(message) for message in people])
+        heard = {message.message_id: voice for message, voice in zip(people, found, strict=True)}
         # Reading takes milliseconds a message, and meanwhile the event loop serves others.
-        accepted, refused, unread = await asyncio.to_thread(self._judge, answered, remembered)
+        accepted, refused, unread = await asyncio.to_thread(self._judge, answered, remembered, heard)
         return accepted + await self._quotes(unread, accepted), refused
 
     def _judge(
-        self, answered: Sequence[Operation], remembered: Sequence[Memory]
+        self, answered: Sequence[Operation], remembered: Sequence[Memory], heard: Mapping[str, Voice]
     ) -> tuple[list[Accepted], list[tuple[Operation, str]], list[Message]]:
         """The operations that the guards let through, the others with the reasons, and messages left to be read."""
         accepted: list[Accepted] = []
@@ -156,12 +158,12 @@ class _Reader:
             own = [scope_of(people), scope_of(self.window.people), *(m.scope for m in people)]
             named = named if named and named.scope in own else None
             item = Accepted(operation, people, named, stated)
-            if reason := self._refusal(item):
+            if reason := self._refusal(item, heard):
                 refused.append((operation, reason))
                 if reason in (grounding.VALUE, grounding.ANOTHERS) and not self.small:
                     unread += [m.model_copy(update={"content": part_told(m.content, stated)}) for m in people]
                 continue
-            item = self._heed_only_own(item)
+            item = self._heed_only_own(item, heard)
             if operation.op in ("add", "change") and self._says_more(item, remembered):
                 item = replace(item, statement=_GLOSS.sub("", item.statement))
                 if self._says_more(item, remembered):
@@ -239,23 +241,23 @@ class _Reader:
         answer = await self.chat.complete_as(request, Confirmation, purpose="confirm", max_tokens=200)
         return [operation for number, operation in enumerate(doubtful, 1) if number in answer.holds]
 
-    def _refusal(self, item: Accepted) -> str:
+    def _refusal(self, item: Accepted, heard: Mapping[str, Voice]) -> str:
         """Why an operation is refused; empty where nothing speaks against it."""
         operation, people = item.operation, item.evidence
         if not people:
             return grounding.ASSISTANTS if self.window.evidence(operation.evidence) else grounding.NO_EVIDENCE
         if len(people) == len(self.window.people) >= _MOST_EVIDENCE:
             return grounding.ALL_MESSAGES
-        if reason := self._why_wish_stays(item):
+        if reason := self._why_wish_stays(item, heard):
             return reason
         if operation.op in ("end", "forget", "confirm"):
             return "" if item.memory or operation.thing else grounding.NO_MEMORY
         return self._misstatement(item)
 
-    def _why_wish_stays(self, item: Accepted) -> str:
+    def _why_wish_stays(self, item: Accepted, heard: Mapping[str, Voice]) -> str:
         """Why an operation may not close a wish; empty where it may. Facts may be over by what another tells.
 
-        Only whose wish it is ends it, who has to speak for themselves, without a quotation beside it.
+        Only whose wish it is ends it, in their own voice, without a quotation beside it.
         """
         operation, old = item.operation, item.memory
         if operation.op not in CLOSING or old is None or old.kind != Kind.INSTRUCTION:
@@ -264,9 +266,8 @@ class _Reader:
             return grounding.ANOTHERS
         if operation.op == "change" and operation.kind in _HEEDED:
             return ""  # `_heed_only_own` looks at that
-        said = [m.content for m in self._in_person(item)]
-        is_own = any(own_words(text) == text and own_sentences(text) for text in said)
-        return "" if is_own else grounding.BORROWED
+        said = [m for m in self._in_person(item) if heard[m.message_id].wish >= BELIEVE_FROM]
+        return "" if any(own_words(m.content) == m.content for m in said) else grounding.BORROWED
 
     def _misstatement(self, item: Accepted) -> str:
         """Why a statement is refused: it is empty, has a value that nobody told, or is cited, pasted or made up.
@@ -283,7 +284,7 @@ class _Reader:
         is_borrowed = grounding.is_borrowed(item.statement, "\n".join([*own, *answered]), self._all_words)
         return grounding.BORROWED if is_borrowed else ""
 
-    def _heed_only_own(self, item: Accepted) -> Accepted:
+    def _heed_only_own(self, item: Accepted, heard: Mapping[str, Voice]) -> Accepted:
         """The operation as it is, where its author said what it makes standing; else what they said instead.
 
         That is their wish in their own words, or where they uttered none, what they said, which nobody heeds.
@@ -291,44 +292,38 @@ class _Reader:
         operation = item.operation
         if operation.op not in ("add", "change") or operation.kind not in _HEEDED:
             return item
-        in_person = self._in_person(item)
-        # In other languages no rule tells whose wish it is: there the model's word counts.
-        unread = [s for m in in_person if self._is_in_unread_language(m) for s in sentences(m.content)]
-        if operation.kind == "profile":
-            of_self = [s for m in in_person for s in told_of_oneself(m.content, self._question_before(m))] + unread
-            if grounding.is_said(operation.value.strip() or item.statement, of_self, self._all_words):
-                return item
-        else:
-            told = {s: self._question_before(m) for m in in_person for s in wishes_in(m.content)}
-            # Who changes a wish hardly puts the correction as a command ("English again, please").
-            corrects = operation.op == "change" and item.memory and item.memory.kind == Kind.INSTRUCTION
-            corrected = [s for m in in_person for s in own_sentences(m.content)] if corrects else []
-            answers = [f"{asked}\n{sentence}" for sentence, asked in told.items()]
-            if grounding.is_said(item.statement, [*answers, *corrected, *unread], self._all_words):
-                return item
-            if said := grounding.nearest_to(
-                item.statement, [*(s for s, asked in told.items() if not asked), *corrected]
-            ):
-                return replace(item, statement=said)
+        is_wish = operation.kind == "instruction"
+        said = [
+            (self._question_before(m), sentence)
+            for m in self._in_person(item)
+            for sentence in self._own(m, item, heard)
+        ]
+        stated = item.statement if is_wish else operation.value.strip() or item.statement
+        if grounding.is_said(stated, [f"{asked}\n{s}" for asked, s in said], self._all_words):
+            return item
+        heeded = [wish for m in self._in_person(item) for wish in heard[m.message_id].wishes]
+        if is_wish and (nearest := grounding.nearest_to(item.statement, [s for _, s in said]) or " ".join(heeded[:1])):
+            return replace(item, statement=nearest)
         # What stands is not closed by what nobody heeds.
         added = {"op": "add", "memory": 0} if item.memory and item.memory.kind in _HEEDED else {}
         fact = operation.model_copy(update={"kind": "fact", **added})
         return Accepted(fact, item.evidence, None if added else item.memory, self._word_for_word(item))
 
+    def _own(self, message: Message, item: Accepted, heard: Mapping[str, Voice]) -> Sequence[str]:
+        """The sentences of a message in which its author may wish, or tell of themselves, what an operation states."""
+        voice, is_wish = heard[message.message_id], item.operation.kind == "instruction"
+        is_about = is_wish or grounding.is_about_author(message.content, self._question_before(message))
+        if (voice.wish if is_wish else voice.fact) < BELIEVE_FROM or not is_about:
+            return []
+        own = own_words(message.content)
+        if own != message.content and not grounding.is_repeated(item.statement, self._all_words):
+            return []
+        return (is_wish and voice.wishes) or sentences(own)
+
     def _in_person(self, item: Accepted) -> list[Message]:
         """The messages of the evidence in which one person, whom it is about, speaks in earnest."""
         by = item.evidence[0].author
         return [m for m in item.evidence if m.author == by and m.message_id not in self._unreal]
-
-    def _is_in_unread_language(self, message: Message) -> bool:
-        """Whether a message is in its author's usual language, if no rule reads that, and cites nothing.
-
-        In another language it may be pasted.
-        """
-        people = [m for m in self._conversation if m.role == "user" and m.author == message.author]
-        usual = language_of("\n".join(m.content for m in people if m != message) or message.content)
-        is_own = usual not in LANGUAGES and may_be_in(message.content, usual)
-        return is_own and own_words(message.content) == message.content
 
     def _question_before(self, message: Message) -> str:
         asked = self.window.question_before(message)

@@ -8,23 +8,19 @@ Only wordings that hardly ever mean anything else. What is not recognised here i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from typing import Final, Literal
 
-from reme_core.text.forgetting import POLITE, ends_in_memory, erases, parts_by_wish, topic_to_forget
+from reme_core.text.fiction import sentences
+from reme_core.text.forgetting import POLITE, ends_in_memory, erases, topic_to_forget
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
-from reme_core.text.voice import own_sentences
 from reme_core.text.wish_times import only_bounds, validity_of_wish
-from reme_core.text.wishes import is_standing_wish
 from reme_core.text.wishes_ended import may_end
 from reme_core.types import TimeRange
 
 Action = Literal["remember", "instruct", "allow", "forget", "erase"]
-_WISHED: Final = ("remember", "instruct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +28,8 @@ class Command:
     """What a sentence tells the assistant to do with its memory."""
 
     action: Action
-    """`remember` a statement, answer by an instruction from now on (`instruct`), `forget` or `erase` something; `allow`
-    says that a wish no longer holds, if there is such a wish."""
+    """`remember` a statement, answer by an instruction from now on (`instruct`, which no wording tells: see
+    `personal.voice`), `forget` or `erase` something; `allow` says that a wish no longer holds, if there is such a wish."""
     topic: str = ""
     """What is to be forgotten or erased."""
 
@@ -55,39 +51,8 @@ def command_of(sentence: str) -> Command | None:
         return Command("erase", topic if ends_in_memory(text, topic) else topic.partition(",")[0].strip())
     plain = simplify(text)
     if _REMEMBER.search(plain):
-        return Command("instruct" if _BEHAVIOUR.search(plain) or is_standing_wish(text) else "remember")
-    if is_standing_wish(text):
-        return Command("instruct")
+        return Command("remember")
     return Command("allow") if may_end(text) else None
-
-
-def wishes_in(text: str) -> list[str]:
-    """The sentences with which the author of a message tells the assistant what to remember, to do, or no longer to do.
-
-    >>> wishes_in("My boss says: always use PDF. Nice day! From now on, answer in French.")
-    ['From now on, answer in French.']
-    """
-    return [part for part in _own_parts(text) if _action_of(part) in (*_WISHED, "allow")]
-
-
-def _own_parts(text: str) -> Iterator[str]:
-    return chain.from_iterable(parts_by_wish(sentence) for sentence in own_sentences(text))
-
-
-def _action_of(part: str) -> Action | None:
-    command = command_of(part)
-    return command.action if command else None
-
-
-def _bounded_wishes(text: str) -> list[str]:
-    """The wishes of a text, each with the sentence behind it that bounds it: "Just until Friday."."""
-    wishes: list[str] = []
-    for part in _own_parts(text):
-        if _action_of(part) in _WISHED:
-            wishes.append(part)
-        elif wishes and only_bounds(part):
-            wishes[-1] = f"{wishes[-1].rstrip('.!。！ ')}, {part}"
-    return wishes
 
 
 def validity_of_wishes(text: str, sent_at: datetime, timezone: str) -> TimeRange:
@@ -95,7 +60,13 @@ def validity_of_wishes(text: str, sent_at: datetime, timezone: str) -> TimeRange
 
     In "From now on answer in French. Until Friday call me Bo." the one wish does not end with the other.
     """
-    held = [validity_of_wish(wish, sent_at, timezone) for wish in _bounded_wishes(text) or [text]]
+    wishes: list[str] = []
+    for sentence in sentences(text) or [text]:
+        if wishes and only_bounds(sentence):
+            wishes[-1] = f"{wishes[-1].rstrip('.!。！ ')}, {sentence}"
+        else:
+            wishes.append(sentence)
+    held = [validity_of_wish(wish, sent_at, timezone) for wish in wishes]
     return held[0] if all(one == held[0] for one in held) else TimeRange()
 
 
@@ -111,12 +82,5 @@ _REMEMBER: Final = regex(
     r"|for (?:the record|your memory|future reference)\b"
     # 没记住 tells that something was not remembered.
     r"|(?<![没不])(?:记住|记一下|记下来|帮我记|你记着|你要记得|记好了|别忘了我|记得我))",
-    re.IGNORECASE,
-)
-# Something to remember that is about answering ("remember: never call me Bob") is an instruction.
-_BEHAVIOUR: Final = regex(
-    r"\b(?:don't|dont|do not|never|always|stop|no more) (?:\w+ ){0,2}?(?:suggest|recommend|give|use|call|write|answer|reply|ask|"
-    r"mention|send|include|add|remind|talk|speak)"
-    r"|\bwhen(?:ever)? I ask\b|[别不]要?(?:再)?(?:给我|推荐|提|用|叫|问|发|写)|回答|回复",
     re.IGNORECASE,
 )

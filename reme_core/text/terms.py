@@ -150,20 +150,6 @@ def is_latin(text: str) -> bool:
     return language_of(text) in _LANGUAGES_OF_ALPHABET["en"]
 
 
-def may_be_in(text: str, language: str) -> bool:
-    """Whether nothing speaks against a text's being in a language: its letters, or more function words of English.
-
-    A short text often has no function word at all, so that `language_of` takes it for English.
-
-    >>> may_be_in("Bitte kurz", "de"), may_be_in("keep it short, please, as you can", "de")
-    (True, False)
-    """
-    if not is_latin(text):
-        return language_of(text) == language
-    votes = _votes(_TOKEN.findall(unicodedata.normalize("NFKC", text)))
-    return language in _LANGUAGES_OF_ALPHABET["en"] and votes[language][1] >= votes["en"][1]
-
-
 def _votes(tokens: list[str]) -> defaultdict[str, tuple[int, float]]:
     """How many function words of a language there are, and what they weigh together, by language."""
     votes: defaultdict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))

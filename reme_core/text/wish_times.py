@@ -25,22 +25,6 @@ from reme_core.text.timex.statements import RANGE, in_known_words
 from reme_core.types import TimeRange
 
 
-def lasting_forms(sentence: str) -> Iterator[str]:
-    """What a sentence wishes for a time, as a wish from now on; nothing if it wishes nothing for a time.
-
-    >>> list(lasting_forms("From Monday on please reply in French")), list(lasting_forms("book a table today"))
-    (['from now on, reply in French', '从现在起reply in French'], [])
-    """
-    for bound in _bounds(_with_days(sentence, "today")):
-        yield f"from now on, {bound.wish}"
-        yield f"从现在起{bound.wish}"
-
-
-def is_for_once(sentence: str) -> bool:
-    """Whether a wish is for an occasion whose end nobody can tell: "for this trip", 这次旅行."""
-    return bool(_OCCASION.search(sentence)) and not _FOR_GOOD.search(sentence)
-
-
 def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
     """The time for which what a text wishes holds; open where it names none, or several.
 
@@ -55,7 +39,7 @@ def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
         held = validity(dated, sent_at, timezone, of_wish=True)
         if held.start or held.end:
             return held
-    bounds = {bound.time: bound for bound in list(_bounds(text)) or _bounds(text, _ANY)}
+    bounds = {bound.time: bound for bound in _bounds(text)}
     if len(bounds) != 1 or _FOR_GOOD.search(text):
         return held
     [bound] = bounds.values()
@@ -82,8 +66,8 @@ class _Bound:
     wish: str
 
 
-def _bounds(text: str, wishes: re.Pattern[str] | None = None) -> Iterator[_Bound]:
-    """The times of what a text wishes, in words that match `wishes`; else of how the assistant is to talk."""
+def _bounds(text: str) -> Iterator[_Bound]:
+    """The times of what a text wishes."""
     for mention in find_times(text, now=_ANY_MOMENT):
         preposition = search_before(_PREPOSITION, text, mention.start)
         words = preposition[0] if preposition else ""
@@ -93,13 +77,13 @@ def _bounds(text: str, wishes: re.Pattern[str] | None = None) -> Iterator[_Bound
         opens = bool(_BEGINS.search(words + mention.text)) and not RANGE.search(mention.text)
         is_by = words != "到" and bool(_BY.match(mention.text))
         if _COURTESY.fullmatch(before):
-            wish = (_DIRECTED if opens else wishes or _MANNER).match(_GAP.sub("", ahead, count=1))
+            wish = (_DIRECTED if opens else _ANY).match(_GAP.sub("", ahead, count=1))
             if wish is None and _ONLY.search(before + words) and _COURTESY_BEHIND.fullmatch(_clause(ahead)):
                 yield _Bound(mention.text, opens, "")  # "answer in French, but only this week"
             elif wish and (not is_by or _NOT.match(wish["wish"])):
                 yield _Bound(mention.text, opens, _clause(wish.string[wish.start("wish") :]))
         elif not is_by and _COURTESY_BEHIND.fullmatch(_clause(ahead)):
-            wish = (wishes or _MANNER).match(before)
+            wish = _ANY.match(before)
             if wish and not _ELSE.search(before, wish.end("wish")):
                 yield _Bound(mention.text, opens, before[wish.start("wish") :].strip())
 
@@ -174,19 +158,9 @@ _TELLS: Final = regex(
 _COURTESY: Final = regex(rf"(?:{_PLEASE}[\s,]*|{_PLEASE_ZH}[，\s]*)*", re.IGNORECASE)
 _GAP: Final = regex(r"^(?: on(?:wards)?\b)?\s*[,，、:：]?\s*", re.IGNORECASE)
 _LEAD: Final = rf"(?:{_PLEASE}\b[\s,]*|{_PLEASE_ZH}[，\s]*)*"
-_SPEECH: Final = r"(?:answers?|replies|reply|responses?|explanations?|messages|texts|sentences|everything|things|it)"
-# How the assistant is to talk: of "book a table today" nothing remains to be done tomorrow.
-_HOW: Final = (
-    r"(?:(?:answer|reply|respond|talk|speak|write|chat)(?: (?:only|just|(?:to |with )?(?:me|us)|back|everything))* (?:only )?(?:in|like|as|without)\b"
-    rf"|(?:keep|make) (?:(?:all|your|the|of) )*{_SPEECH}\b|call me (?!(?:back|later|when|if|at|on|in|from|for|a|an|up)\b)(?=\w)|(?:address|refer to) me as\b"
-    r"|(?:don't|dont|do not|never|no more|no|stop|avoid|skip) (?:use|using|call(?:ing)? me|explain\w*|apologi[sz]\w*|emojis?|jokes?|bullet points|markdown|slang|swear\w*)\b|use (?=\w)"
-    r"|用[^，。！？我你]{1,12}?(?:回答|回复|[回答]我|[跟和]我(?:说|讲|聊|交流)|说话|讲话|交流|聊天|reply|answer|回)|(?:回答|回复|说话|讲话|解释)得?[^，。！？我]{0,4}(?:短|详细|简单|慢|温柔|正式|随意|简洁|点)"
-    r"|(?:叫我|喊我|称呼我)(?![起去来吃做写怎干帮学每叫戴给看别不一])|(?:别|不要)再?(?:用|发|叫我|喊我|称呼我|推荐|解释|道歉))"
-)
-_MANNER: Final = regex(rf"{_LEAD}(?P<wish>{_HOW})", re.IGNORECASE)
 # From a time on anything may be wished that is directed at the assistant.
 _DIRECTED: Final = regex(rf"{_LEAD}(?P<wish>(?!(?:I|we|my|our|he|she|they|it)\b|[我他她])\w)", re.IGNORECASE)
-# Of what is a wish by other signs, whatever is not told of somebody: "never mention food for the next two weeks".
+# Whatever is not told of somebody: "never mention food for the next two weeks".
 _ANY: Final = regex(
     rf"{_LEAD}(?P<wish>(?!(?:I|we|my|our|he|she|they|it|is|was|are|were|will|has|had)\b|[我他她是有])\w+)",
     re.IGNORECASE,
@@ -202,8 +176,4 @@ _COURTESY_BEHIND: Final = regex(
 _FOR_GOOD: Final = any_of(
     r"\b(?:from (?:now|here|today) on|going forward|henceforth|in (?:the )?future|by default|(?:every|each) ?time|whenever|ever|as a rule|not (?:just|only)|even)\b",
     r"以后|今后|往后|从今(?!天.{0,3}到)|从现在|每[次天周当]|永远|长期|不[只仅光]",
-)
-_OCCASION: Final = any_of(
-    r"\b(?:for|during|on|throughout) (?:this|my|our|the) (?:\w+ )?(?:trip|holidays?|vacation|journey|visit|stay|flight|conversation|chat|session|lesson|game|answer|reply|question|message)\b|\bin this (?:conversation|chat|session|thread|lesson|game|answer|reply|message|e-?mail|letter|text|essay|file|function|table)\b|\b(?:for (?:now(?! on)|a (?:while|bit)|the (?:time being|moment))|these days)\b|\b(?:just|only) (?:this )?once\b|\b(?:just|only)(?: for)? this (?:once|time|one)\b",
-    r"[本这](?:次|轮|段)(?:对话|聊天|会话|交流)|这(?:几|两)(?:天|周|个?(?:星期|礼拜|月)|年)|这(?:段时间|阵子?)|(?:暂时|目前|最近|近期)(?:先|都|请|用|别|不要)|这一?(?:次|趟)(?:旅[行游]|出差|行程|对话|聊天|会话|回答)|(?:旅[行游]|出差|度假)期间|[就只]这一?次",
 )

@@ -26,15 +26,6 @@ def allows_again(sentence: str) -> str:
     return (match["what"] or match["what_zh"]).strip() if match else ""
 
 
-def takes_back(sentence: str) -> bool:
-    """Whether a sentence takes back a wish, so that the opposite is wished.
-
-    >>> takes_back("ok you can answer in English again"), takes_back("you can ask again")
-    (True, False)
-    """
-    return bool(allows_again(sentence) or _OTHER_LANGUAGE.fullmatch(sentence.strip()))
-
-
 def ends(said: str, wish: str) -> bool:
     """Whether somebody who says something ends a wish of their own thereby.
 
@@ -63,8 +54,10 @@ def may_end(sentence: str) -> bool:
     plain = simplify(sentence[: _LONGEST + 1]).strip()
     if len(plain) > _LONGEST:
         return False
+    if allows_again(plain):
+        return True
     # "Stop X" is a wish of its own, or none.
-    ending = any(pattern.fullmatch(plain) for pattern in (_LIFTS, _TO_LANGUAGE, _OTHER_NAME))
+    ending = any(pattern.fullmatch(plain) for pattern in (_LIFTS, _TO_LANGUAGE, _OTHER_LANGUAGE, _OTHER_NAME))
     return ending and not _STOP.match(plain)
 
 

@@ -283,11 +283,11 @@ async def test_only_what_is_to_be_deleted_is_erased_not_what_is_to_be_forgotten_
             True,
         ),
         (GERMAN, "„Antworte mir ab jetzt immer kurz“, stand auf seinem Zettel", "Answer briefly", False),
-        (GERMAN, "From now on my mother wants all of the bills to be paid at once", "Pay all bills at once", False),
+        (GERMAN, "Meine Mutter möchte, dass ab jetzt alle Rechnungen sofort bezahlt werden", "Pay all at once", False),
     ],
-    ids=["German", "Japanese", "cited", "pasted, in another language"],
+    ids=["German", "Japanese", "cited", "another's"],
 )
-async def test_a_wish_in_a_language_without_rules_is_one_if_the_model_says_so(
+async def test_a_wish_in_another_language_is_one_if_the_model_says_so(
     reme_with_chat: Engine, loopback: Loopback, usual: str, said: str, wish: str, heeded: bool
 ) -> None:
     loopback.chat(answering(operation("add", wish, (2,), kind="instruction")))

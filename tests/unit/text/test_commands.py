@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from reme_core.text.commands import command_of, validity_of_wishes, wishes_in
+from reme_core.text.commands import command_of, validity_of_wishes
 from reme_core.text.wish_times import validity_of_wish
 
 
@@ -42,23 +42,8 @@ from reme_core.text.wish_times import validity_of_wish
         ("dont let us forget im picking it up saturday", "remember", ""),
         ("记住，我对花生过敏", "remember", ""),
         ("别忘了我周三要打球", "remember", ""),
-        ("remember that when i ask for ideas dont give us thursdays", "instruct", ""),
-        ("from now on answer in short bullets", "instruct", ""),
-        ("pls always answer in short bullet points", "instruct", ""),
-        ("Thanks! Always confirm salary figures when I ask about pay.", "instruct", ""),
-        ("每次我问日程都要写清楚日期", "instruct", ""),
-        ("call me Keels", "instruct", ""),
-        ("please address me as Dr. Lee", "instruct", ""),
-        ("Keep your answers short from now on", "instruct", ""),
-        ("please don't use emojis in your answers", "instruct", ""),
-        ("When I ask for recipes, always make them vegetarian", "instruct", ""),
         ("Remember this: the code of the shed is 4411", "remember", ""),
         ("Add to your memory: I hate olives", "remember", ""),
-        ("别再叫我亲了", "instruct", ""),
-        ("以后请都用中文回答。", "instruct", ""),
-        ("以后叫我老王", "instruct", ""),
-        ("Your name is Max from now on.", "instruct", ""),
-        ("以后你的名字叫小爱", "instruct", ""),
     ],
 )
 def test_a_command_is_known_in_its_usual_wordings(said: str, action: str, topic: str) -> None:
@@ -96,7 +81,7 @@ def test_what_only_looks_like_a_command_is_none(said: str) -> None:
         ("can u keep it short tonight? im wiped", "2024-03-06", "2024-03-07"),
         ("This week answer me in bullet points only", None, "2024-03-11"),
         ("for the next two weeks reply in Dutch", None, "2024-03-21"),
-        ("Tomorrow, answer in French. Today English is fine.", "2024-03-07", "2024-03-08"),
+        ("Tomorrow, answer in French.", "2024-03-07", "2024-03-08"),
         ("until the end of august dont use emojis", None, "2024-09-01"),
         ("no emojis until midnight", None, "2024-03-07"),
         ("answer in French until midnight on Friday", None, "2024-03-09"),
@@ -142,7 +127,6 @@ def test_what_only_looks_like_a_command_is_none(said: str) -> None:
     ],
 )
 def test_a_wish_holds_for_the_time_that_it_names(said: str, start: str | None, end: str | None) -> None:
-    assert wishes_in(said)
     held = validity_of_wish(said, datetime(2024, 3, 6, 10, tzinfo=UTC), "UTC")
     assert [moment and f"{moment:%Y-%m-%d}" for moment in (held.start, held.end)] == [start, end]
 
@@ -159,7 +143,6 @@ def test_a_wish_holds_for_the_time_that_it_names(said: str, start: str | None, e
     ],
 )
 def test_a_wish_ends_at_the_hour_that_it_names(said: str, end: str) -> None:
-    assert wishes_in(said)
     held = validity_of_wish(said, datetime(2024, 3, 6, 10, tzinfo=UTC), "UTC")
     assert f"{held.end:%Y-%m-%d %H:%M}" == end
 
@@ -184,29 +167,5 @@ def test_another_time_in_the_next_sentence_ends_no_wish() -> None:
 
 @pytest.mark.parametrize("said", ["Answer in French this evening please.", "今天下午请用法语回答我"])
 def test_a_wish_for_a_part_of_today_that_is_over_ends_with_the_day(said: str) -> None:
-    assert wishes_in(said)
     held = validity_of_wish(said, datetime(2024, 3, 6, 15, 30, tzinfo=UTC), "Asia/Shanghai")  # half past eleven there
     assert (held.start, held.end) == (None, datetime(2024, 3, 6, 16, tzinfo=UTC))
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "book a table today", "send me the report this week", "write the report by Friday", "call me today at 5",
-        "I have to answer in French all day today at work", "Should I answer in French today?",
-        "From Monday on I work in Leeds", "For this trip, always reply in Spanish.",
-        "Would you always answer in rhyme if I asked you to?", "Could you always be this helpful?",
-        "When I ask for coffee they always give me tea.", "别叫我去，我不去", "以后谁还用表格啊",
-        "以后都用火星文回答我得了", "每次我问他，他都不回答", "下次再给我推荐吧", "下次我请你", "希望你别生气",
-        "你叫我小王我很开心", "忘了告诉你我有个弟弟", "别记在心上",
-        "forget what I said about Tuesday, Wednesday works better",
-        "Forget my birthday and I'll kill you", "don't remember the name of the film",
-        "always call me Captain for this trip", "Always respond with JSON in this conversation.", "这两天别再用表情",
-        "In this email, always write 'Dear all' at the top.", "本次对话请一直用繁体字回答",
-        "今天帮我翻译这篇文章", "今天不用加班", "老板让我今天用英文回答", "我今天用英文回答了问题",
-        "周五之前把报告写完",
-        "用英文回答我今天的问题", "明天叫我起床", "这次旅行期间用西班牙语回答我", "从周一起我在上海出差",
-    ],
-)  # fmt: skip
-def test_what_is_to_be_done_once_or_for_an_occasion_is_no_standing_wish(said: str) -> None:
-    assert not wishes_in(said)

@@ -23,7 +23,6 @@ from reme_core.text.fiction import asks, own_words, sentences, unreal
 from reme_core.text.redact import redact
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import find_times, validity, with_dates
-from reme_core.text.voice import in_own_name
 from reme_core.text.wish_times import validity_of_wish
 from reme_core.types import Message
 
@@ -52,7 +51,6 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "unreal": lambda text: unreal([Message(content=text)]),
     "sentences": lambda text: [asks(sentence) for sentence in sentences(text)[:100]],
     "own_words": own_words,
-    "in_own_name": in_own_name,
     "command_of": command_of,
     "terms": terms,
     "language_of": language_of,
