@@ -9,6 +9,7 @@ it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64decode
 from collections.abc import Sequence
@@ -62,8 +63,8 @@ async def voices(messages: Sequence[Message], before: Sequence[Message | None]) 
         messages: What people said.
         before: For each, the message of the assistant that it may answer, or None.
     """
-    texts = [text_to_judge(message, asked) for message, asked in zip(messages, before, strict=True)]
-    vectors = await manners(texts)
+    # Texts are read in a thread: the event loop has to serve others.
+    vectors = await manners(await asyncio.to_thread(lambda: list(map(text_to_judge, messages, before))))
     if vectors is None:
         bare = [float(own_words(message.content) == message.content) for message in messages]
         return [Voice(own * BELIEVE_FROM, own * BELIEVE_FROM) for own in bare]
@@ -71,9 +72,9 @@ async def voices(messages: Sequence[Message], before: Sequence[Message | None]) 
     # Longer ones are pasted.
     chances[[len(message.content) > _READ for message in messages]] = 0
     heard = [Voice(float(wish), float(fact)) for wish, fact in chances]
-    parts = [_parts(m.content) if v.wish >= HEED_FROM else [] for m, v in zip(messages, heard, strict=True)]
-    alike = [own_words(part, _QUOTATION) for own in parts if len(own) > 1 for part in own]
-    vectors = await manners(alike)
+    wishing = zip(messages, heard, strict=True)
+    parts = await asyncio.to_thread(lambda: [_parts(m.content) if v.wish >= HEED_FROM else [] for m, v in wishing])
+    vectors = await manners([own_words(part, _QUOTATION) for own in parts if len(own) > 1 for part in own])
     alone = iter(chances_of(vectors)[:, 0] if vectors is not None else ())
     return [
         voice._replace(wishes=_choose_parts(own, [next(alone) for _ in own] if len(own) > 1 else [1.0]))
@@ -91,7 +92,7 @@ def text_to_judge(message: Message, before: Message | None) -> str:
     >>> text_to_judge(Message(content="Forget my salary. Call me Sam"), None)
     'Call me Sam'
     """
-    said = own_words(message.content, _QUOTATION)
+    said = own_words(message.content[: _READ + 1], _QUOTATION)
     if any(map(topic_to_forget, sentences(said))):
         said = " ".join(part for part in _split(said) if not topic_to_forget(part))
     return text_to_embed(message.model_copy(update={"content": said}), before)
