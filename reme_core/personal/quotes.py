@@ -145,7 +145,7 @@ def _command_in(sentence: str, own: str, voice: Voice) -> Command | None:
     if command is not None and command.topic:
         return command
     command = command_of(said)
-    if command is not None and command.action == "allow":
+    if command is not None and command.action in ("allow", "instruct"):
         return command if voice.is_own else None
     return Command("instruct") if sentence in voice.wishes else command
 

@@ -17,7 +17,7 @@ from reme_core.text.forgetting import POLITE, ends_in_memory, erases, topic_to_f
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
 from reme_core.text.wish_times import only_bounds, validity_of_wish
-from reme_core.text.wishes_ended import may_end
+from reme_core.text.wishes_ended import may_end, wishes_instead
 from reme_core.types import TimeRange
 
 Action = Literal["remember", "instruct", "allow", "forget", "erase"]
@@ -28,7 +28,7 @@ class Command:
     """What a sentence tells the assistant to do with its memory."""
 
     action: Action
-    """`remember` a statement, answer by an instruction from now on (`instruct`, which no wording tells: see
+    """`remember` a statement, answer by an instruction from now on (`instruct`; here only what corrects one, for others see
     `personal.voice`), `forget` or `erase` something; `allow` says that a wish no longer holds, if there is such a wish."""
     topic: str = ""
     """What is to be forgotten or erased."""
@@ -52,6 +52,8 @@ def command_of(sentence: str) -> Command | None:
     plain = simplify(text)
     if _REMEMBER.search(plain):
         return Command("remember")
+    if wishes_instead(text):
+        return Command("instruct")
     return Command("allow") if may_end(text) else None
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
@@ -39,11 +38,11 @@ def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
         held = validity(dated, sent_at, timezone, of_wish=True)
         if held.start or held.end:
             return held
-    bounds = {bound.time: bound for bound in _bounds(text)}
+    bounds = dict(_bounds(text))
     if len(bounds) != 1 or _FOR_GOOD.search(text):
         return held
-    [bound] = bounds.values()
-    named = [when.range for when in times_of(text, sent_at, timezone) if when.text == bound.time]
+    [(time, opens)] = bounds.items()
+    named = [when.range for when in times_of(text, sent_at, timezone) if when.text == time]
     start, end = (named[0].start, named[0].end) if len(named) == 1 else (None, None)
     if end is None:
         return held
@@ -52,22 +51,13 @@ def validity_of_wish(text: str, sent_at: datetime, timezone: str) -> TimeRange:
         if not (start and today.start and start >= today.start):
             return held
         end = today.end  # "this evening", said at 23:30
-    if bound.opens:
+    if opens:
         end = None
     return TimeRange(start=start if start and start > sent_at else None, end=end)
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    """The words for the time of a wish, whether it has no end, and what is wished."""
-
-    time: str
-    opens: bool
-    wish: str
-
-
-def _bounds(text: str) -> Iterator[_Bound]:
-    """The times of what a text wishes."""
+def _bounds(text: str) -> Iterator[tuple[str, bool]]:
+    """The times of what a text wishes, in its words, each with whether it has no end."""
     for mention in find_times(text, now=_ANY_MOMENT):
         preposition = search_before(_PREPOSITION, text, mention.start)
         words = preposition[0] if preposition else ""
@@ -78,14 +68,14 @@ def _bounds(text: str) -> Iterator[_Bound]:
         is_by = words != "到" and bool(_BY.match(mention.text))
         if _COURTESY.fullmatch(before):
             wish = (_DIRECTED if opens else _ANY).match(_GAP.sub("", ahead, count=1))
-            if wish is None and _ONLY.search(before + words) and _COURTESY_BEHIND.fullmatch(_clause(ahead)):
-                yield _Bound(mention.text, opens, "")  # "answer in French, but only this week"
-            elif wish and (not is_by or _NOT.match(wish["wish"])):
-                yield _Bound(mention.text, opens, _clause(wish.string[wish.start("wish") :]))
+            # "Answer in French, but only this week"
+            alone = wish is None and _ONLY.search(before + words) and _COURTESY_BEHIND.fullmatch(_clause(ahead))
+            if alone or (wish and (not is_by or _NOT.match(wish["wish"]))):
+                yield mention.text, opens
         elif not is_by and _COURTESY_BEHIND.fullmatch(_clause(ahead)):
             wish = _ANY.match(before)
             if wish and not _ELSE.search(before, wish.end("wish")):
-                yield _Bound(mention.text, opens, before[wish.start("wish") :].strip())
+                yield mention.text, opens
 
 
 def _clause(text: str) -> str:

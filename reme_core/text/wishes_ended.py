@@ -45,6 +45,16 @@ def ends(said: str, wish: str) -> bool:
     return any(new.fullmatch(said) and old.fullmatch(wish.strip()) for new, old in pairs)
 
 
+def wishes_instead(sentence: str) -> bool:
+    """Whether a sentence says what is wished instead of an earlier wish: another name, or another language.
+
+    >>> wishes_instead("sorry no, call me Robbie"), wishes_instead("back to English please")
+    (True, False)
+    """
+    plain = simplify(sentence[: _LONGEST + 1]).strip()
+    return any(pattern.fullmatch(plain) for pattern in (_OTHER_NAME, _OTHER_LANGUAGE))
+
+
 def may_end(sentence: str) -> bool:
     """Whether a sentence says that some wish no longer holds; without that wish it tells nothing.
 
@@ -54,11 +64,9 @@ def may_end(sentence: str) -> bool:
     plain = simplify(sentence[: _LONGEST + 1]).strip()
     if len(plain) > _LONGEST:
         return False
-    if allows_again(plain):
-        return True
     # "Stop X" is a wish of its own, or none.
-    ending = any(pattern.fullmatch(plain) for pattern in (_LIFTS, _TO_LANGUAGE, _OTHER_LANGUAGE, _OTHER_NAME))
-    return ending and not _STOP.match(plain)
+    ending = bool(allows_again(plain)) or any(pattern.fullmatch(plain) for pattern in (_LIFTS, _TO_LANGUAGE))
+    return (ending and not _STOP.match(plain)) or wishes_instead(plain)
 
 
 def _lifts(what: dict[str, str | None], wish: str) -> bool:
