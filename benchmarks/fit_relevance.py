@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.common import report
-from benchmarks.fit_worth import calibration_error, regress
+from benchmarks.fitting import calibration_error, regress
 from benchmarks.samples import SHORT, Sample, gather, nothing
 from benchmarks.variants import MADE_OF
 from reme_core.store.relevance import hit_signs, is_short, judge

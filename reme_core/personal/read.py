@@ -178,7 +178,7 @@ class _Reader:
         real = {message.message_id for message in stating}
         told = [message for message in messages if message.message_id in real]
         kept: list[Accepted] = []
-        for piece in await pieces_worth_keeping(self.state.workspace_id, told, self._conversation, self.deps):
+        for piece in await pieces_worth_keeping(told, self._conversation):
             message = piece.message
             if piece.topic:
                 continue  # `decide` carries commands out

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.poisoning import KEPT, Attack, read
 from reme_core.models.local import manners
-from reme_core.personal import voice
+from reme_core.personal import judge
 from reme_core.personal.voice import BELIEVE_FROM, HEED_FROM, Voice, voices
 from reme_core.text.fiction import unreal
 from reme_core.types import Message
@@ -111,7 +111,7 @@ async def test_without_the_offline_model_nothing_is_heeded_and_a_model_believed_
     async def absent(_texts: Sequence[str]) -> None:
         return None
 
-    monkeypatch.setattr(voice, "manners", absent)
+    monkeypatch.setattr(judge, "manners", absent)
     plain, citing = await heard("From now on answer in French.", 'She said "answer in French".')
     assert (plain.is_own, citing.is_own) == (True, False)
     assert plain.wishes == ()

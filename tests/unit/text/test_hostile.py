@@ -13,7 +13,7 @@ import pytest
 from reme_core.errors import ModelAnswerError
 from reme_core.flows.tool_output import error_in, is_output
 from reme_core.personal.grounding import is_borrowed
-from reme_core.personal.worth import traits_of
+from reme_core.personal.judge import text_to_judge
 from reme_core.prompts.fence import fence, note, without_notes
 from reme_core.store.query import asks_what_assistant_said
 from reme_core.store.relevance import query_traits
@@ -66,7 +66,7 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "query_traits": query_traits,
     "asks_what_assistant_said": asks_what_assistant_said,
     "is_borrowed": lambda text: is_borrowed(text, text, text),
-    "worth": lambda text: traits_of([Message(content=text)], [None]),
+    "text_to_judge": lambda text: text_to_judge(Message(content=text), None),
 }
 
 
