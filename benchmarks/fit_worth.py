@@ -164,8 +164,8 @@ def intervals(items: list[Item], kept: npt.NDArray[np.bool_]) -> dict[str, list[
 
 def measure(name: str, items: list[Item], chances: Array) -> dict[str, Any]:
     """What is kept, with intervals, the curve over thresholds, and simple ways to choose as many messages."""
-    short = np.array([is_short(i.message.content) or i.source in AMONG_PEOPLE for i in items])
-    is_kept = chances >= np.where(short, KEEP_SHORT_FROM, KEEP_FROM)
+    eased = np.array([is_short(i.message.content) or i.source in AMONG_PEOPLE for i in items])
+    is_kept = chances >= np.where(eased, KEEP_SHORT_FROM, KEEP_FROM)
     share = float(is_kept.mean())
     random = np.random.default_rng(0).random(len(items))
     length = np.array([float(len(i.message.content)) for i in items])
@@ -174,7 +174,7 @@ def measure(name: str, items: list[Item], chances: Array) -> dict[str, Any]:
     choices = {
         "kept": is_kept,
         **{f"from {t:.2f}": chances >= t for t in thresholds},
-        **{f"short from {t:.2f}": chances >= np.where(short, t, KEEP_FROM) for t in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)},
+        **{f"short from {t:.2f}": chances >= np.where(eased, t, KEEP_FROM) for t in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)},
         "the best 15 %": chances >= np.quantile(chances, 0.85),
         "all": np.ones(len(items), dtype=bool),
         "random, as many": random >= np.quantile(random, 1 - share),

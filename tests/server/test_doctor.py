@@ -13,6 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from reme_core.cli import main
+from reme_core.models import local
 from tests.loopback import Loopback
 
 Doctor = Callable[..., dict[str, dict[str, str]]]
@@ -80,6 +81,15 @@ def test_jobs_that_fail_or_that_nobody_does_are_told(doctor: Doctor, database_ur
         found = doctor(database_url)["jobs"]
         assert (found["state"], found["found"]) == ("wrong", "1 job failed and is tried again, and 1 was given up")
         assert "`reme jobs list`" in found["to_do"]
+
+
+def test_an_offline_model_that_cannot_judge_is_told(
+    doctor: Doctor, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "missing_for_manners", lambda: ["onnxruntime"])
+    found = doctor(database_url)["package"]
+    assert found["found"].startswith("onnxruntime, for the offline model, is not installed")
+    assert "force-reinstall" in found["to_do"]
 
 
 def test_a_database_that_takes_no_writes_is_told_with_what_to_do(doctor: Doctor, database_url: str) -> None:
