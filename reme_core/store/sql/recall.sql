@@ -101,7 +101,7 @@ join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.do
 -- Of what the index gives, one by one: else the planner would compare each with all rows that pass the filters.
 join lateral (
              select m.* from reme.${corpus} m
-             where m.workspace_id = %(workspace)s and m.document_id >= e.document_id
+             where m.workspace_id = %(workspace)s and m.document_id between e.document_id and e.document_id
              order by m.document_id
              limit 1
          ) m on m.document_id = e.document_id and ${on_row}
@@ -302,7 +302,7 @@ lexical_leg as materialized (
 -- name: own_row
     join lateral (
         select m.* from reme.${corpus} m
-        where m.workspace_id = %(workspace)s and m.document_id >= matched.document_id
+        where m.workspace_id = %(workspace)s and m.document_id between matched.document_id and matched.document_id
         order by m.document_id
         limit 1
     ) m on m.document_id = matched.document_id and ${on_row}
@@ -376,7 +376,7 @@ ranked as materialized (
     from scaled s
     join lateral (
         select m.* from reme.memory m
-        where m.workspace_id = %(workspace)s and m.document_id >= s.document_id
+        where m.workspace_id = %(workspace)s and m.document_id between s.document_id and s.document_id
         order by m.document_id
         limit 1
     ) m on m.document_id = s.document_id
@@ -401,7 +401,7 @@ left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus
 -- name: present
 join lateral (
     select m.* from reme.${corpus} m
-    where m.workspace_id = %(workspace)s and m.document_id >= best.document_id
+    where m.workspace_id = %(workspace)s and m.document_id between best.document_id and best.document_id
     order by m.document_id
     limit 1
 ) m on m.document_id = best.document_id
@@ -409,7 +409,7 @@ join lateral (
 -- name: past
 join lateral (
     select m.document_id, m.memory_id from reme.memory m
-    where m.workspace_id = %(workspace)s and m.document_id >= best.document_id
+    where m.workspace_id = %(workspace)s and m.document_id between best.document_id and best.document_id
     order by m.document_id
     limit 1
 ) present on present.document_id = best.document_id
@@ -442,7 +442,7 @@ said as materialized (
     from scaled s
     join lateral (
         select m.* from reme.message m
-        where m.workspace_id = %(workspace)s and m.document_id >= s.document_id
+        where m.workspace_id = %(workspace)s and m.document_id between s.document_id and s.document_id
         order by m.document_id
         limit 1
     ) m on m.document_id = s.document_id
