@@ -34,12 +34,13 @@ NAME: Final = r"(?<=[^\W.!?:\"'] )[A-Z][a-z]+"
 _NAME: Final = re.compile(NAME + r"|(?<=<)[A-Z][a-z]+(?=>)")  # and who speaks in a dialogue
 
 # Read here and not at the first recall, since a loop that reads a file stands still.
-_AXES: Final[dict[str, npt.NDArray[np.float32]]] = {
+AXES: Final[dict[str, npt.NDArray[np.float32]]] = {
     model: np.array(axis, np.float32)
     for model, axis in json.loads(files("reme_core.store").joinpath("centre.json").read_text(encoding="utf-8"))[
         "models"
     ].items()
 }
+"""By model, half of what its passages have in common; see `centre`."""
 
 
 def centre(vector: npt.NDArray[np.float32], model: str) -> npt.NDArray[np.float32]:
@@ -49,7 +50,7 @@ def centre(vector: npt.NDArray[np.float32], model: str) -> npt.NDArray[np.float3
     stay as they are: with the axis taken from the query, they are ordered as if it were taken from them, too.
     `python -m benchmarks.fit_centre` makes the axis, and has figures. A model without one has its vectors as they are.
     """
-    axis = _AXES.get(model)
+    axis = AXES.get(model)
     if axis is None or len(axis) != len(vector):
         return vector
     moved = vector - axis

@@ -204,7 +204,7 @@ async def test_a_large_workspace_is_searched_with_more_candidates(reme: Engine) 
     await fill(reme)
     assert (await reme._workspace_models.of("w")).ef_search == 0  # it is not in the index
     assert await hnsw.ensure(reme.database, "w", exact_below=100)
-    for documents, candidates in ((200, 100), (99_999, 100), (100_000, 200), (1_000_000, 400)):
+    for documents, candidates in ((200, 200), (49_999, 200), (50_000, 300), (100_000, 400), (1_000_000, 800)):
         sized = "update reme.corpus_statistic set documents = %(documents)s"
         await reme.database.execute("w", sized, {"documents": documents})
         reme._workspace_models.forget("w")
