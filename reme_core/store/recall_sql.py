@@ -133,8 +133,8 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
     near = on_vector if plan.every_posting else [*on_vector, "not (select are_few from known_few)"]
     if question.vector is None:
         near = ["false"]  # the vector leg finds nothing
-    by_key = "its_row_by_key" if plan.hnsw_dimensions else "its_row"
-    its_row = _compose((by_key,), corpus=corpus, on_row=" and ".join(on_row)) if on_row else ""
+    row_of = {f"row_of_{of}": _compose(("row_by_key",), corpus=corpus, of=of) for of in ("e", "s", "matched", "best")}
+    its_row = "its_row_by_key" if plan.hnsw_dimensions else "its_row"
     on_passing: list[str] = []
     if not plan.every_posting:
         of_messages = [*filters.on_message(), _NOT_FORGOTTEN.format("m")]
@@ -166,7 +166,8 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
         segment="p.documents, p.impacts" if plan.every_posting else "p.ctid as segment, p.best_impact",
         few=_FEW,
         on_passing=" and ".join(on_passing) or "true",
-        its_row=its_row,
+        its_row=_compose((its_row,), corpus=corpus, on_row=" and ".join(on_row), **row_of) if on_row else "",
+        **row_of,
         on_row=" and ".join(on_row) or "true",
         on_vector=" and ".join([*near, "e.hnsw"] if plan.hnsw_dimensions else near),
         on_unindexed=" and ".join(near),

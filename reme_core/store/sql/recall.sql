@@ -6,8 +6,12 @@
 --     where the query asks about a time: asked_time, with session_times where it counts conversations, and for messages time_leg,
 --     then held, asked, matched | matched_whole, lexical_leg, own_row where a filter needs it, deepest, candidate,
 --     background, convex | rrf,
---     then for memories   ranked | ranked_by_time, best, present | past, in_order
---     and  for messages   said, with time_bonus where the query asks about a time, judged
+--     then for memories   ranked | ranked_by_time, best, beside_best, present | past, in_order
+--     and  for messages   said, with time_bonus where the query asks about a time, judged, beside_best, present, in_order
+--
+-- A row is looked up by row_by_key as a range of one, in the order of its key: only the index of that key has it in order.
+-- Asked for `=`, the planner may take any index that begins with the workspace, and read all of the workspace for each row,
+-- where it takes the table for empty, or workspaces for small. Before the first ANALYZE it does, and keeps to that plan.
 --
 -- ${…} marks stand for constant texts that depend on which filters are set, never for values. Both legs look only at
 -- what passes the filters, at the memory's or message's own row where these need it, so that neither loses places to rows
@@ -99,12 +103,15 @@ join reme.${corpus} m on m.workspace_id = %(workspace)s and m.document_id = e.do
 
 -- name: its_row_by_key
 -- Of what the index gives, one by one: else the planner would compare each with all rows that pass the filters.
+${row_of_e} and ${on_row}
+
+-- name: row_by_key
 join lateral (
-             select m.* from reme.${corpus} m
-             where m.workspace_id = %(workspace)s and m.document_id between e.document_id and e.document_id
-             order by m.document_id
-             limit 1
-         ) m on m.document_id = e.document_id and ${on_row}
+        select m.* from reme.${corpus} m
+        where m.workspace_id = %(workspace)s and m.document_id between ${of}.document_id and ${of}.document_id
+        order by m.document_id
+        limit 1
+    ) m on m.document_id = ${of}.document_id
 
 -- name: asked_time
 asked_time as materialized (
@@ -266,8 +273,8 @@ scored as materialized (
       and (document_id in (select document_id from ${near})) is true
 ),
 
--- Few of those with the highest scores fail the filters, so the others are sorted only where these are too few.
 -- name: by_score
+-- Few of those with the highest scores fail the filters, so the others are sorted only where these are too few.
 (select * from matched order by score desc, document_id limit ${first})
         union all
         (select * from matched order by score desc, document_id offset ${first})
@@ -281,12 +288,8 @@ scored as materialized (
         (select * from matched where (document_id in (select document_id from completed)) is not true
          order by score desc, document_id offset ${first})
 
--- A row is looked up as the first one from its key on: only the index of that key has them in order. Asked for `=`, the
--- planner may take any index that begins with the workspace, and read all of the workspace for each row, where it takes the
--- table for empty, or workspaces for small. Before the first ANALYZE it does, and keeps to that plan.
--- A message that still waits for its vector is found by its words alone, hence the left joins.
-
 -- name: lexical_leg
+-- A message that still waits for its vector is found by its words alone, hence the left joins.
 lexical_leg as materialized (
     select matched.document_id, e.kind, matched.score, matched.covered,
            -(e.embedding <#> %(centred)b::halfvec) as nearness, -(e.embedding <#> %(vector)b::halfvec) as similarity
@@ -300,12 +303,7 @@ lexical_leg as materialized (
     ) e on true
 
 -- name: own_row
-    join lateral (
-        select m.* from reme.${corpus} m
-        where m.workspace_id = %(workspace)s and m.document_id between matched.document_id and matched.document_id
-        order by m.document_id
-        limit 1
-    ) m on m.document_id = matched.document_id and ${on_row}
+    ${row_of_matched} and ${on_row}
 
 -- name: deepest
     where ${on_match}
@@ -374,12 +372,7 @@ ranked as materialized (
                           else m.valid_during && tstzrange(a.begun, a.ended) end
            ) then %(time_factor)s else 1 end as time
     from scaled s
-    join lateral (
-        select m.* from reme.memory m
-        where m.workspace_id = %(workspace)s and m.document_id between s.document_id and s.document_id
-        order by m.document_id
-        limit 1
-    ) m on m.document_id = s.document_id
+    ${row_of_s}
 ),
 
 -- name: best
@@ -399,12 +392,7 @@ from best cross join background cross join known
 left join reme.corpus_statistic c on c.workspace_id = %(workspace)s and c.corpus = %(corpus)s
 
 -- name: present
-join lateral (
-    select m.* from reme.${corpus} m
-    where m.workspace_id = %(workspace)s and m.document_id between best.document_id and best.document_id
-    order by m.document_id
-    limit 1
-) m on m.document_id = best.document_id
+${row_of_best}
 
 -- name: past
 join lateral (
@@ -440,12 +428,7 @@ said as materialized (
                 then -%(bare_question_malus)s else -%(question_malus)s end
            + case when m.content ~ '\w [[:upper:]][[:lower:]]' then %(naming_bonus)s else 0 end as prior
     from scaled s
-    join lateral (
-        select m.* from reme.message m
-        where m.workspace_id = %(workspace)s and m.document_id between s.document_id and s.document_id
-        order by m.document_id
-        limit 1
-    ) m on m.document_id = s.document_id
+    ${row_of_s}
 ),
 
 -- name: time_bonus
