@@ -164,11 +164,10 @@ class SpoolFile:
             file.executemany("update turn set messages = ?, calls = ? where entry_id = ?", values)
             file.execute("delete from turn where messages = '[]' and calls = '[]'")
             file.execute("delete from refusal where entry_id not in (select entry_id from turn)")
-            told = file.execute(
-                "select rowid, cast(messages || calls as blob) from unreadable where workspace = ?"
-                " and messages is not null", [workspace],
-            ).fetchall()  # fmt: skip
-            gone = [(number,) for number, text in told if named((text or b"").decode(errors="replace"))]
+            # Either may be missing in such a row.
+            told = "cast(coalesce(messages, '') || coalesce(calls, '') as blob)"
+            rest = file.execute(f"select rowid, {told} from unreadable where workspace = ?", [workspace]).fetchall()
+            gone = [(number,) for number, text in rest if named(text.decode(errors="replace"))]
             file.executemany("delete from unreadable where rowid = ?", gone)
 
         self._run(rewrite)
