@@ -138,8 +138,9 @@ class Artifacts:
             hint = "a handle is the name in a shortened output or a summary; it may be kept no longer, or was erased"
             raise NotFoundError(f"there is no artifact {handle!r}; {hint}")
         source, text, length = found[0]
-        if not 0 <= offset < max(length, 1):  # an empty artifact has a beginning, too
-            raise InputError(f"offset is a character of {handle!r}, 0 to {length - 1}; not {offset}")
+        last = max(length - 1, 0)  # an empty artifact has a beginning, too
+        if not 0 <= offset <= last:
+            raise InputError(f"offset is a character of {handle!r}, 0 to {last}; not {offset}")
         return Piece(handle, source, offset, text, length)
 
     async def grep(self, workspace: str, pattern: str, *, session_id: str, handle: str, limit: int) -> list[Match]:

@@ -200,6 +200,9 @@ async def test_what_is_not_there_is_told(reme: Engine) -> None:
         await reme.working.read("acme", handle, offset=10**7)
     with pytest.raises(InputError, match="offset is a character"):
         await reme.working.read("acme", handle, offset=10**30)
+    await artifacts.Artifacts(reme.database).put("acme", "s", [artifacts.Artifact("empty", "output", "last()", "")])
+    with pytest.raises(InputError, match="0 to 0; not 1"):
+        await reme.working.read("acme", "empty", offset=1)
     assert await reme.working.grep("acme", "nowhere", handle=handle) == []
 
 
