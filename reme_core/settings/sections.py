@@ -68,7 +68,7 @@ _SECONDS: Final = MAX_HOURS * 3600
 class Section(BaseModel):
     """A group of settings. An unknown key is an error."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
 
 class ModelSettings(Section):

@@ -18,6 +18,7 @@ from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 from reme_core.text.ids import stable_id
+from reme_core.text.plain import json_object
 from reme_core.text.redact import redact
 from reme_core.types import Kind, Memory, now
 
@@ -40,7 +41,7 @@ class ToolCallResult(Observed):
     no hash is given, it is computed from the tool's name, input and output, and from `called_at` if that is given.
     """
 
-    model_config = ConfigDict(populate_by_name=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     tool_name: str = Field(min_length=1)
     input: AnyJson = Field(default_factory=dict)
@@ -85,11 +86,7 @@ class ToolCallResult(Observed):
     def _parse_arguments(cls, value: Any) -> Any:
         # Arguments often come as JSON text, as the model wrote them. As an object, their names can be compared.
         if isinstance(value, str):
-            try:
-                parsed = json.loads(value)
-            except (ValueError, RecursionError):  # the latter where it is nested a thousand deep
-                return value
-            return parsed if isinstance(parsed, dict) else value
+            return value if (parsed := json_object(value)) is None else parsed
         return {} if value is None else value
 
     @model_validator(mode="after")
