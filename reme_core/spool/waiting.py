@@ -39,11 +39,10 @@ _held: list[threading.Lock] = []  # while this process forks
 class Spool:
     """Waiting entries, oldest first. Any thread may use them; `put`, `get` and properties never wait for the disk."""
 
-    def __init__(self, path: Path | None = None, *, most: int = MOST_WAITING) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         """Keep entries in memory and, if a path is given, in a file there, which the first write creates."""
         self.path = path
         self._disk = SpoolFile(path) if path is not None else None
-        self._most = most
         self._entries: dict[str, Entry] = {}
         self._on_disk: set[str] = set()
         self._generation = 0
@@ -62,9 +61,9 @@ class Spool:
             SpoolError: Too many entries wait already; this one was not added.
         """
         with self._memory:
-            if sum(not waiting.refusal for waiting in self._entries.values()) >= self._most:
+            if sum(not waiting.refusal for waiting in self._entries.values()) >= MOST_WAITING:
                 raise SpoolError(
-                    f"{self._most} turns wait for the database already, so this one was not taken; see why the"
+                    f"{MOST_WAITING} turns wait for the database already, so this one was not taken; see why the"
                     " database takes none, and hand the turn over again"
                 )
             self._entries[entry.entry_id] = entry

@@ -220,8 +220,11 @@ def test_words_are_erased_from_rows_of_which_a_part_is_gone(tmp_path: Path) -> N
     assert b"hunter2" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_what_is_beyond_the_bounds_is_refused_and_nothing_is_given_up(tmp_path: Path) -> None:
-    spool = keep(Spool(tmp_path / "x.sqlite3", most=3), *"012")
+def test_what_is_beyond_the_bounds_is_refused_and_nothing_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reme_core.spool.waiting.MOST_WAITING", 3)
+    spool = keep(Spool(tmp_path / "x.sqlite3"), *"012")
     with pytest.raises(SpoolError, match="3 turns wait for the database already"):
         spool.put(entry("3"))
     assert texts(Spool(spool.path)) == ["0", "1", "2"]
