@@ -8,6 +8,7 @@ the roles that it needs.
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -177,7 +178,8 @@ def _refuse_filled(connection: Connection, url: str) -> None:
 def _fill(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, path: Path, url: str) -> None:
     found = connection.execute(_TABLES).fetchall()
     if missing := set(manifest.columns) - {table for table, _, _ in found}:
-        raise LibraryError(f"{path} has tables that version {manifest.version} does not know: {', '.join(missing)}")
+        problem = f"{path} has tables that version {manifest.version} does not know: {', '.join(missing)}"
+        raise LibraryError(problem, path=str(path))
     # Tables that others refer to come first.
     order = list(TopologicalSorter({table: set(refers) for table, refers, _ in found}).static_order())
     for table in order:
@@ -237,16 +239,14 @@ def _write_rows(connection: Connection, archive: zipfile.ZipFile, table: str, na
         connection.cursor() as cursor,
         cursor.copy(statement) as rows,
     ):
-        for chunk in rows:
-            file.write(chunk)
+        file.writelines(rows)
 
 
 def _read_rows(connection: Connection, archive: zipfile.ZipFile, table: str, names: Sequence[str], path: Path) -> None:
     statement = sql.SQL("copy {} ({}) from stdin").format(sql.Identifier("reme", table), _names(names))
     try:
         with archive.open(f"{table}.copy") as file, connection.cursor() as cursor, cursor.copy(statement) as rows:
-            while chunk := file.read(_CHUNK):
-                rows.write(chunk)
+            shutil.copyfileobj(file, rows, _CHUNK)
     except (*_DAMAGES, DataError, IntegrityError) as error:
         why = str(error).partition("\n")[0]  # Postgres shows the row below that
         raise LibraryError(f"{path} is damaged ({why}); nothing was restored", path=str(path)) from None

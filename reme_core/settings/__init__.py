@@ -15,8 +15,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 
 from reme_core.errors import ConfigurationError
 from reme_core.given import zone_of
-from reme_core.settings import reme01
-from reme_core.settings.reme01 import merge, nest
+from reme_core.settings.reme01 import merge, nest, rename_settings
 from reme_core.settings.sections import (
     LOCAL_EMBEDDERS,
     ChatSettings,
@@ -175,7 +174,7 @@ class Settings(Section):
         if environ.get("REME_HOME"):
             tree.setdefault("data_dir", environ["REME_HOME"])
         for source in (Environment(cls, environ)(), overrides):
-            merge(tree, reme01.rename_settings(source))
+            merge(tree, rename_settings(source))
         settings = cls.of(tree)
         settings._take_endpoints(environ)
         return settings

@@ -142,13 +142,9 @@ class Found:
     def whole_idf(self) -> float:
         """The idf of all terms of the query; an unknown term has the highest idf that a term can have."""
         unknown = max(0, self.terms - self.background.known_terms)
+        highest = math.log(1 + (self.background.documents + 0.5) / 0.5)
         # Of a query without terms it is 1 and not 0: others divide by it.
-        return self.background.known_idf + unknown * self.unknown_idf or 1.0
-
-    @property
-    def unknown_idf(self) -> float:
-        """The idf of a term that nothing has, the highest that a term can have."""
-        return math.log(1 + (self.background.documents + 0.5) / 0.5)
+        return self.background.known_idf + unknown * highest or 1.0
 
 
 def judged_hits(question: Question, found: Found) -> tuple[float, list[Hit]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable
-from functools import partial
 from itertools import chain
 from typing import Any
 from unicodedata import normalize
@@ -44,7 +43,7 @@ def cut_json(value: Any, cut: Cut) -> Any:
     if isinstance(value, str):
         return cut(value)
     if isinstance(value, list):
-        return list(map(partial(cut_json, cut=cut), value))
+        return [cut_json(item, cut) for item in value]
     if isinstance(value, dict):
         return {cut(name): cut_json(item, cut) for name, item in value.items()}
     return value

@@ -124,8 +124,8 @@ async def _drop_memories(conn: AsyncConnection[Any], workspace: str) -> None:
     while found := await (await conn.execute(_SQL["next_ids"], values | {"after": after, "count": _BATCH})).fetchall():
         await _drop(conn, workspace, [memory_id for memory_id, _ in found])
         after = found[-1][1]
-    for part in ("memory_vectors", "memory_postings", "memory_statistic"):
-        await conn.execute(_SQL[f"drop_{part}"], values)
+    for statement in ("drop_memory_vectors", "drop_memory_postings", "drop_memory_statistic"):
+        await conn.execute(_SQL[statement], values)
 
 
 async def _drop(conn: AsyncConnection[Any], workspace: str, ids: Sequence[str]) -> None:
