@@ -161,7 +161,8 @@ class Workspaces:
         """
         path = library_path(path, workspace)
         with replacement_of(path) as file:
-            async with self._database.transaction(workspace) as conn:
+            # At one moment: else the calls of a tool that gets its first guidance meanwhile would be with neither.
+            async with self._database.snapshot(workspace) as conn:
                 await _require_workspace(conn, workspace)
                 written = await _dump(conn, workspace, file)
             # A slow disk takes longer than a transaction may idle, and than the event loop may stand still. After this,

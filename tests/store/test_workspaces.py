@@ -22,6 +22,7 @@ from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.store.index import writer
 from reme_core.store.items import ItemWrite
+from reme_core.store.libraries.calls import CALLS
 from reme_core.store.logs import logging_for_workspace
 from reme_core.store.tool_calls import first_id
 from reme_core.store.workspaces import _NOT_COPIED
@@ -278,6 +279,24 @@ async def test_a_copy_goes_into_a_workspace_that_has_been_emptied(words: Engine)
     await words.memories.delete("c", last.memory_id, erase=True)
     assert await words.workspaces.copy("a", "c", replace=True) == 1
     assert await contents(words, "b") == await contents(words, "c") == {"from a"}
+
+
+async def test_the_calls_of_a_tool_that_gets_guidance_during_a_dump_are_in_it(
+    words: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await words.memories.add("w", "It rains.")
+    await words.tools.record("w", [{"tool_name": "search", "output": "done"}])
+    loop, to_wire = asyncio.get_running_loop(), workspaces.to_wire
+
+    def meanwhile(memory: Memory) -> dict[str, Any]:  # in a thread, while the first rows are written
+        if memory.content == "It rains.":
+            guidance = Memory(kind=Kind.TOOL, subject="search", content="Search for single words.")
+            asyncio.run_coroutine_threadsafe(words.memories.add("w", guidance), loop).result()
+        return to_wire(memory)
+
+    monkeypatch.setattr(workspaces, "to_wire", meanwhile)
+    assert await words.workspaces.dump("w", tmp_path / "w.jsonl") == 2
+    assert [row["output"] for one in rows_of(tmp_path / "w.jsonl") for row in one.get(CALLS, [])] == ["done"]
 
 
 async def test_a_dump_waits_for_a_slow_disk_after_its_transaction(
