@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from reme_core.errors import DatabaseError, InputError, NotFoundError
 from reme_core.given import storable
-from reme_core.postgres.database import Database
+from reme_core.postgres.database import Database, check_workspace
 from reme_core.store.rows import check_text, first_by
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
 from reme_core.text.redact import redact
@@ -145,6 +145,7 @@ class Artifacts:
 
     async def grep(self, workspace: str, pattern: str, *, session_id: str, handle: str, limit: int) -> list[Match]:
         """Lines of artifacts that match a regular expression; see `Working.grep`."""
+        check_workspace(workspace)  # else its error would be taken for one of the pattern
         if not pattern:
             raise InputError("the pattern is empty; give words of the line, or a regular expression")
         if limit < 0:

@@ -203,6 +203,8 @@ async def test_what_is_not_there_is_told(reme: Engine) -> None:
     await artifacts.Artifacts(reme.database).put("acme", "s", [artifacts.Artifact("empty", "output", "last()", "")])
     with pytest.raises(InputError, match="0 to 0; not 1"):
         await reme.working.read("acme", "empty", offset=1)
+    with pytest.raises(InputError, match=r"^'\*' cannot name a workspace"):
+        await reme.working.grep("*", "x", handle=handle)
     assert await reme.working.grep("acme", "nowhere", handle=handle) == []
 
 
