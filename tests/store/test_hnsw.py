@@ -191,6 +191,12 @@ async def test_where_all_are_in_the_index_no_recall_reads_others(reme: Engine, k
     assert max(read) < 500
 
 
+def test_each_model_has_an_index_of_its_own_however_it_is_named() -> None:
+    names = [hnsw.index_name("模" * 40 + version) for version in "12"]
+    assert len(set(names)) == 2
+    assert max(len(name.encode()) for name in names) < 64  # bytes; Postgres cuts off the rest
+
+
 async def test_many_vectors_join_the_index_quickly_before_the_first_analyze(reme: Engine) -> None:
     await fill(reme, 3_000)
     plan = "explain (analyze, format json) " + hnsw._SQL["join_batch"]

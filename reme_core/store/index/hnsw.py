@@ -140,6 +140,6 @@ def ef_search(documents: int) -> int:
 
 
 def index_name(model: str) -> str:
-    """The name of a model's index: readable, and short enough for Postgres."""
-    readable = "".join(c if c.isalnum() else "_" for c in model.lower())[:30]
+    """The name of a model's index: readable, and short enough for Postgres, which cuts off what is beyond 63 bytes."""
+    readable = "".join(c if c.isalnum() else "_" for c in model.lower()).encode()[:30].decode(errors="ignore")
     return f"embedding_hnsw_{readable}_{hashlib.sha256(model.encode()).hexdigest()[:8]}"
