@@ -165,7 +165,7 @@ class Recall:
             with logging_for_workspace(workspace):
                 vectors, degraded = await self._vectors(workspace, query, model, [part for part, _ in parts])
         else:
-            own = unit_vectors(np.atleast_2d(np.asarray(embedding, np.float32)), 1, model.embedder)[0]
+            own = unit_vectors(np.atleast_2d(embedding), 1, model.embedder)[0]
             vectors, degraded = [own] * len(parts), ""
         return [
             Question(workspace, query, vector, name, limit, filters, degraded, time, ef_search)

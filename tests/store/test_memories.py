@@ -367,9 +367,13 @@ async def test_given_embeddings_must_fit(words: Engine) -> None:
         ([[1.0, 2.0]], "64 dimensions"),
         ([[0.0] * 64], "all zeros"),
         ([], "1 embeddings are needed"),
+        ([["north"] * 64], "an embedding is a row of numbers"),
+        ([[1.0], [2.0, 3.0]], "an embedding is a row of numbers"),
     ):
         with pytest.raises(InputError, match=reason):
-            await words.memories.add("w", "second", embeddings=wrong)
+            await words.memories.add("w", "second", embeddings=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="an embedding is a row of numbers"):
+        await words.recall("w", "first", embedding=["north"] * 64)  # type: ignore[list-item]
     assert await words.database.fetch("w", "select vector_norm(embedding::vector) from embedding") == [(1.0,)]
 
 

@@ -126,10 +126,13 @@ def unit_vectors(vectors: Sequence[Sequence[float]] | Vectors, count: int, embed
     """The vectors that a caller gave for `count` texts, each scaled to length 1.
 
     Raises:
-        InputError: Their number is not `count`, their width is not that of the embedder, or one of them is all
-            zeros or not finite.
+        InputError: They are no numbers, their number is not `count`, their width is not that of the embedder, or one of
+            them is all zeros or not finite.
     """
-    array = np.asarray(vectors, dtype=np.float32)
+    try:
+        array = np.asarray(vectors, dtype=np.float32)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"an embedding is a row of numbers, all of one length: {error}") from None
     if array.ndim != 2 or len(array) != count:
         raise InputError(f"{count} embeddings are needed, one row each; got an array of shape {array.shape}")
     if embedder.dimensions:
