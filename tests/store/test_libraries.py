@@ -189,6 +189,8 @@ def test_a_bad_field_is_named(change: dict[str, Any], reason: str) -> None:
         (b'{"content": "x", "score": NaN}', "NaN is no JSON number"),
         (b'{"content": "\\ud800"}', "half of a surrogate pair"),
         (b"[" * 100_000, "nested too deeply"),
+        (b'{"content": "x", "score": 1' + b"0" * 400 + b"}", "int too large"),
+        (b'{"content": "x", "size": 1' + b"0" * 5_000 + b"}", "Exceeds the limit"),
     ],
 )
 def test_a_bad_line_is_reported_with_its_number(line: bytes, reason: str) -> None:

@@ -147,7 +147,7 @@ def read_lines(file: BinaryIO, path: Path | str) -> Iterator[tuple[int, Memory]]
             raise bad_line(path, number, f"it is not JSON: {error.msg} (character {error.pos + 1})") from None
         except RecursionError:
             raise bad_line(path, number, "its JSON is nested too deeply; flatten it") from None
-        except InputError as error:
+        except (ValueError, OverflowError) as error:  # an `InputError` is one, and so is a number of too many digits
             raise bad_line(path, number, str(error)) from None
 
 
