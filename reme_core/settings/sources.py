@@ -178,11 +178,12 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     lines = []
     for problem in error.errors():
         path = [str(part) for part in problem["loc"]]
-        line = f"{'.'.join(path)}: {problem['msg'].removeprefix('Value error, ')}"
+        where = ".".join(path)
+        line = (f"{where}: " if where else "") + problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "extra_forbidden":
             known = _names_at(model, path[:-1])
             near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.4)
-            line = f"unknown setting '{'.'.join(path)}'"
+            line = f"unknown setting '{where}'"
             if near:
                 line += f"; did you mean '{'.'.join([*path[:-1], *near])}'?"
             else:

@@ -78,5 +78,5 @@ async def test_of_a_pooler_that_is_away_its_own_address_is_told(
 
 
 def test_it_is_said_that_a_pooler_alone_is_not_enough() -> None:
-    with pytest.raises(ConfigurationError, match="pooler_url needs database_url"):
+    with pytest.raises(ConfigurationError, match=r"^pooler_url needs database_url"):
         Settings.of({"pooler_url": "postgresql://127.0.0.1:6432/reme"})
