@@ -79,6 +79,16 @@ async def test_nobody_waits_for_what_was_closed() -> None:
     await asyncio.wait_for(ended.wait(), 1)
 
 
+async def test_who_asks_after_a_round_was_broken_off_is_answered() -> None:
+    asked = Rounds("testing", Work())
+    asked.ask("w")
+    await asyncio.sleep(0.01)
+    asked.ask("w")  # during the round
+    await asked.aclose(0)
+    await asyncio.sleep(0)
+    await asyncio.wait_for(asked.ask("w").wait(), 1)
+
+
 async def test_a_round_that_waits_for_quiet_begins_at_once_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "_QUIET_SECONDS", 60.0)
     work, meanwhile = Work(), Work()

@@ -83,6 +83,7 @@ class Rounds:
                 await self._run_round(workspace, self._ended[workspace])
         finally:
             del self._tasks[workspace], self._ended[workspace]
+            self._asked_at.pop(workspace, None)  # of one that was asked for during a round that was broken off
 
     async def _run_round(self, workspace: str, ended: asyncio.Event) -> None:
         try:
