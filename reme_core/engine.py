@@ -15,7 +15,7 @@ from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
 from reme_core.jobs.queue import Background
-from reme_core.jobs.told import Summary
+from reme_core.jobs.report import Summary
 from reme_core.models import ChatModel, Reranker
 from reme_core.models.agent_chat import AgentChat
 from reme_core.models.registry import chat_models, embedder, reranker, unused_models

@@ -27,7 +27,7 @@ from psycopg import AsyncConnection
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
 from reme_core.given import storable
-from reme_core.jobs.told import Job, QueueLoad, Summary
+from reme_core.jobs.report import Job, QueueLoad, Summary
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, STALLED_SECONDS, Tries, Worker, make_app, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings

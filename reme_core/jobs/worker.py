@@ -354,7 +354,6 @@ class Worker:
 
 
 async def _cancel_until_done(tasks: Collection[asyncio.Task[Any]]) -> None:
-    """Cancel tasks until they have ended."""
     # Again and again: a task that waits with a time limit may lose a cancellation.
     while tasks := {task for task in tasks if not task.done()}:
         for task in tasks:

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from reme_core.engine import Engine
-from reme_core.jobs.told import Job
+from reme_core.jobs.report import Job
 from reme_core.server.auth import ApiKeys
 from reme_core.server.http import create_app
 from reme_core.server.inspector import actions
