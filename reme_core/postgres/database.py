@@ -250,9 +250,12 @@ class Database:
     async def _start(self) -> None:
         with translating_errors(self.url):
             self._session = await anyio.to_thread.run_sync(prepare, self.url, self._server is not None)
+            arguments = self._session.arguments
             if self.has_pooler:
                 self._each = self._session.settings(self.settings.limits)
-            self._pool = make_pool(self._conninfo, self._configure, self._session, self.settings)
+                # The next transaction may be on a connection that prepared nothing.
+                arguments = arguments | {"prepare_threshold": None}
+            self._pool = make_pool(self._conninfo, self._configure, arguments, self.settings.pool_size)
             try:
                 await self._pool.open(wait=True, timeout=POOL_SECONDS)  # else the first caller has a second one made
             except PoolTimeout:

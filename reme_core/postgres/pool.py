@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
 from psycopg_pool.pool_async import AddConnection, MaintenanceTask
 
 from reme_core.postgres.connect import RESTART_SECONDS
-from reme_core.postgres.session import Connection, Session
-from reme_core.settings import Settings
+from reme_core.postgres.session import Connection
 
 POOL_SECONDS = RESTART_SECONDS
 """How long a connection is waited for: long enough for a restart of the server."""
@@ -57,16 +57,13 @@ class _Pool(AsyncConnectionPool[Connection]):
 def make_pool(
     conninfo: Callable[[], Awaitable[str]],
     configure: Callable[[Connection], Awaitable[None]],
-    session: Session,
-    settings: Settings,
+    arguments: dict[str, Any],
+    size: int,
 ) -> AsyncConnectionPool[Connection]:
-    """A pool that is not open yet.
+    """A pool of so many connections, which is not open yet.
 
-    `conninfo` is asked for each new connection, and `configure` awaited with it.
+    `conninfo` is asked for each new connection, which gets these `arguments`, and `configure` awaited with it.
     """
-    arguments = dict(session.arguments)
-    if settings.pooler_url is not None:
-        arguments["prepare_threshold"] = None  # the next transaction may be on a connection that prepared nothing
     return _Pool(
         conninfo,
         connection_class=Connection,
@@ -74,7 +71,7 @@ def make_pool(
         configure=configure,
         kwargs=arguments,
         min_size=1,
-        max_size=settings.pool_size,
+        max_size=size,
         check=_check_if_idle,
         name=_NAME,
         timeout=POOL_SECONDS,
