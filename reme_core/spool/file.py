@@ -130,7 +130,8 @@ class SpoolFile:
                 unreadable.append((number,))
                 log.error("a turn in %s cannot be read, and is kept in its table 'unreadable': %s", self.path, error)
         if unreadable:
-            _keep_apart(file, unreadable)
+            file.executemany(f"insert into unreadable select {_COLUMNS} from turn where rowid = ?", unreadable)
+            file.executemany("delete from turn where rowid = ?", unreadable)
         return found
 
     def remove(self, entry_ids: Iterable[str]) -> None:
@@ -340,11 +341,6 @@ def _salvage(path: Path) -> list[Row]:
                     break
                 last, unreadable = last + 1, unreadable + 1  # try row by row, until the next readable page
     return rows
-
-
-def _keep_apart(file: sqlite3.Connection, numbers: Sequence[tuple[int]]) -> None:
-    file.executemany(f"insert into unreadable select {_COLUMNS} from turn where rowid = ?", numbers)
-    file.executemany("delete from turn where rowid = ?", numbers)
 
 
 def _row(entry: Entry) -> Row:

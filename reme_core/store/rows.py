@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from typing import Any, TypeVar
 
 from reme_core.errors import InputError
@@ -72,17 +71,13 @@ def from_memory(memory: Memory, document_id: int = 0) -> dict[str, Any]:
     Statements name the workspace themselves. A stored memory keeps its number, whichever is given here.
     """
     row = memory.model_dump(mode="json", include=set(COLUMNS))
+    begun, ended = (time.isoformat() if time else "" for time in (memory.valid_from, memory.valid_until))
     return row | {
         "document_id": document_id,
-        "valid_during": span(memory.valid_from, memory.valid_until),
+        "valid_during": f"[{begun},{ended})",  # an open side is unbounded
         # A closed memory that comes without this time was closed when it was last changed.
         "expired_at": row["expired_at"] or (memory.updated_at.isoformat() if memory.status != "active" else None),
     }
-
-
-def span(start: datetime | None, end: datetime | None) -> str:
-    """A `tstzrange` literal; an open side is unbounded."""
-    return f"[{start.isoformat() if start else ''},{end.isoformat() if end else ''})"
 
 
 def to_message(row: Sequence[Any]) -> Message:

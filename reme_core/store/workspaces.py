@@ -22,7 +22,7 @@ from reme_core.settings.sections import MAX_HOURS
 from reme_core.store import rows
 from reme_core.store.erasure import erase_scope
 from reme_core.store.index.embedders import WorkspaceModels
-from reme_core.store.index.reembed import drop_old_vectors, reembed
+from reme_core.store.index.reembed import reembed
 from reme_core.store.index.upkeep import update_index
 from reme_core.store.libraries.calls import CALLS, call_to_wire
 from reme_core.store.libraries.format import library_path, to_wire
@@ -268,7 +268,8 @@ class Workspaces:
 
         Wait half a minute after a move: until then, other processes may search by the old model.
         """
-        return await drop_old_vectors(self._database, workspace)
+        async with self._database.write_transaction(workspace) as conn:
+            return (await conn.execute(_SQL["drop_old_vectors"], {"workspace": workspace})).rowcount
 
 
 async def _dump(conn: AsyncConnection[Any], workspace: str, file: IO[bytes]) -> int:

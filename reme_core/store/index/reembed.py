@@ -72,12 +72,6 @@ async def reembed(
             return move.made
 
 
-async def drop_old_vectors(database: Database, workspace: str) -> int:
-    """Remove the vectors of all models but the workspace's own; returns how many there were."""
-    async with database.write_transaction(workspace) as conn:
-        return (await conn.execute(_SQL["drop_old"], {"workspace": workspace})).rowcount
-
-
 @dataclass(slots=True)
 class _Move:
     """The move of one workspace to one model."""

@@ -21,8 +21,3 @@ limit %(limit)s
 
 -- name: switch
 update reme.workspace set embedding_model = %(model)s, hnsw = false, unindexed_from = null where workspace_id = %(workspace)s
-
--- name: drop_old
-delete from reme.embedding e
-using reme.workspace w
-where w.workspace_id = %(workspace)s and e.workspace_id = w.workspace_id and e.model <> w.embedding_model

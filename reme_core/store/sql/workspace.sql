@@ -79,6 +79,11 @@ delete from reme.posting where workspace_id = %(workspace)s and corpus = 'memory
 -- name: drop_memory_statistic
 delete from reme.corpus_statistic where workspace_id = %(workspace)s and corpus = 'memory'
 
+-- name: drop_old_vectors
+delete from reme.embedding e
+using reme.workspace w
+where w.workspace_id = %(workspace)s and e.workspace_id = w.workspace_id and e.model <> w.embedding_model
+
 -- name: scan_exactly
 update reme.workspace set hnsw = false, unindexed_from = null where workspace_id = %(workspace)s and hnsw
 
