@@ -44,6 +44,10 @@ _NOT_COPIED: Final = {
 }  # fmt: skip
 _COUNTED: Final = {"corpus_statistic", "episode_progress"}
 """Tables whose rows count what others hold, and stay when that has gone."""
+# Items are put without the write lock: one that came after the items were copied is left out with its vectors.
+_WITH_ITEM: Final = (
+    "and exists (select from reme.item i where i.workspace_id = w.workspace_id and i.place = original.place)"
+)
 _WITHOUT_WORKSPACE_KEY: Final = ("embedding", "posting", "corpus_statistic", "model_call", "job_error")
 """Tables without a foreign key to the workspace: deleting the workspace leaves their rows."""
 
@@ -350,12 +354,13 @@ async def _copy(conn: AsyncConnection[Any], source: str, target: str) -> int:
             "with original as materialized (select * from reme.{table} where workspace_id = %(workspace)s {of_model}),"
             " copied as (insert into reme.{table} (workspace_id, {columns}) overriding system value"
             " select w.workspace_id, {values} from reme.workspace w cross join original"
-            " where w.workspace_id = %(target)s returning 1) select count(*) from copied"
+            " where w.workspace_id = %(target)s {with_item} returning 1) select count(*) from copied"
         ).format(
             table=sql.Identifier(table),
             columns=sql.SQL(", ").join(map(sql.Identifier, names)),
             values=values_of_columns,
             of_model=sql.SQL("and model = %(model)s" if table == "embedding" else ""),
+            with_item=sql.SQL(_WITH_ITEM if table == "item_embedding" else ""),
         )
         row = await (await conn.execute(statement, values)).fetchone()
         copied += row[0] if row and table == "memory" else 0

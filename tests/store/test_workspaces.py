@@ -281,6 +281,27 @@ async def test_a_copy_goes_into_a_workspace_that_has_been_emptied(words: Engine)
     assert await contents(words, "b") == await contents(words, "c") == {"from a"}
 
 
+async def test_an_item_that_is_put_during_a_copy_does_not_break_it_off(
+    words: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await words.items.write("a", [ItemWrite(("n",), "early", {"x": 1}, vectors={"x": np.ones(2, np.float32)})])
+
+    class Meanwhile(set[str]):
+        def __contains__(self, table: object) -> bool:
+            if table == "item_embedding":  # the items are copied, and their vectors come next
+                with psycopg.connect(words.database.url) as connection:
+                    values = "select 'a', '{n}', 'late', 1, '{}' returning place"
+                    insert = "insert into reme.item (workspace_id, namespace, key, namespace_place, value)"
+                    put = f"with late as ({insert} {values}) insert into reme.item_embedding"
+                    connection.execute(f"{put} select 'a', place, '$', '[1,2]' from late")
+            return super().__contains__(table)
+
+    monkeypatch.setattr(workspaces, "_NOT_COPIED", Meanwhile(_NOT_COPIED))
+    await words.workspaces.copy("a", "b", replace=True)
+    (copied,) = await words.items.search("b", vector=np.ones(2, np.float32))
+    assert (copied.key, copied.score) == ("early", pytest.approx(1))
+
+
 async def test_the_calls_of_a_tool_that_gets_guidance_during_a_dump_are_in_it(
     words: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
