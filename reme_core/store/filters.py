@@ -6,6 +6,7 @@ So the text of a statement depends only on *which* filters are set, and Postgres
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -22,8 +23,11 @@ from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 
 _ON_MEMORY = load("filter.sql") | load("memory_filter.sql")
 _ON_MESSAGE = load("filter.sql") | load("message_filter.sql")
-_MOMENTS = ("as_of", "held_at", "not_over_at")
-_AS_THEY_ARE = ("subject", "content", *_MOMENTS, "min_stored_score", "author", "of_person", "session_id", *SCOPES)
+_AS_THEY_ARE = (
+    "subject", "content", "as_of", "held_at", "not_over_at", "min_stored_score", "author", "of_person", "session_id",
+    *SCOPES,
+)  # fmt: skip
+_OBJECTS = {"known": TimeRange, "happened": TimeRange, "metadata": Mapping}
 
 
 class FilterOptions(TypedDict, total=False):
@@ -92,6 +96,13 @@ class Filters:
         for name in ("kinds", "ids", "without"):
             if isinstance(getattr(self, name), str):  # read letter by letter, it would let nothing through, or all
                 raise InputError(f"{name} is a list of texts, not {getattr(self, name)!r:.60}")
+        for name, kind in _OBJECTS.items():
+            if not isinstance(getattr(self, name), kind | None):
+                raise InputError(f"{name} is a {kind.__name__}, not {getattr(self, name)!r:.60}")
+        try:
+            json.dumps(self.metadata)
+        except TypeError as error:
+            raise InputError(f"metadata are compared as JSON: {error}") from None
         # No kinds are the same filter as a list and as a tuple: whoever lists all memories is to get them by an index.
         object.__setattr__(self, "kinds", tuple(self.kinds))
 

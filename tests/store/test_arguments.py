@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from reme_core import AsyncReMe, ReMe
 from reme_core.errors import InputError, ReMeError
 from reme_core.settings import ChatSettings, Settings, VectorShares, WorkerSettings
-from reme_core.store.filters import Filters
+from reme_core.store.filters import FilterOptions, Filters
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.types import Kind, Memory, Message, Source
 
@@ -124,6 +125,20 @@ NO_UNICODE: list[Callable[[ReMe], object]] = [
     lambda reme: reme.record(HALF, {"role": "user", "content": "hi"}),
     lambda reme: reme.episodes.context("w", HALF),
 ]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"metadata": "vip"}, "metadata is a Mapping, not 'vip'"),
+        ({"metadata": {"day": date(2025, 1, 1)}}, "metadata are compared as JSON: .* date"),
+        ({"known": "today"}, "known is a TimeRange, not 'today'"),
+        ({"happened": 2025}, "happened is a TimeRange, not 2025"),
+    ],
+)
+def test_a_filter_by_another_kind_of_value_is_an_error_of_ours(options: FilterOptions, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        Filters.of(**options)
 
 
 @pytest.mark.parametrize("mistake", NO_UNICODE)
