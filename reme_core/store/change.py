@@ -307,9 +307,9 @@ async def unindex(
     With `without_trace`, terms that an earlier release made of them are looked for, too; see `postings.remove`.
     """
     removed = [weigh(memory) for memory in memories.values()]
-    known = None if without_trace else set(chain.from_iterable(removed))
+    known = set(chain.from_iterable(removed))
     await writer.remove_vectors(conn, workspace, memories)
-    await postings.remove(conn, workspace, memories, among=None if known is None else ("memory", known))
+    await postings.remove(conn, workspace, memories, among=None if without_trace else ("memory", known))
     nothing = postings.postings(workspace, "memory", (), 1.0)
     await conn.execute(postings.WRITE, nothing | postings.count(removed=removed))
 
