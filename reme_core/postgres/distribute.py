@@ -26,7 +26,7 @@ _OLDEST_CITUS = 12
 _ON_ALL_NODES = ("embedding_model", "api_key", "alembic_version")  # small, and read with every workspace
 _SERVICE_SETTINGS = {"timezone": "UTC", "jit": "off"}  # as `session.configure` sets them where clients connect
 
-OnStep = Callable[[int, int | None], None]
+OnStep = Callable[[int, int], None]
 """Called with progress: how many steps are done, and how many there are in all."""
 
 
@@ -147,8 +147,7 @@ def _require_cluster(connection: Connection, url: str) -> None:
         )
     if int(row[0].partition(".")[0]) < _OLDEST_CITUS:
         raise SchemaError(f"{where} runs Citus {row[0]}; {_OLDEST_CITUS} or newer is needed")
-    is_coordinator = "select from pg_dist_local_group where groupid = 0"
-    if not _exists(connection, is_coordinator):
+    if not _exists(connection, "select from pg_dist_local_group where groupid = 0"):
         raise SchemaError(f"{where} is a worker of its cluster; connect to the coordinator")
     if not _exists(connection, "select from pg_dist_node where groupid = 0"):
         raise SchemaError(f"the cluster does not know its coordinator; run `citus_set_coordinator_host` at {where}")

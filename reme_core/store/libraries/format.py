@@ -34,15 +34,8 @@ COUNTERS: Final = ("freq", "utility")
 _NOT_IN_FILE_NAMES: Final = {ord(character): f"%{ord(character):02X}" for character in '%/\\:*?"<>|'}
 
 _ATTRIBUTES: Final = {
-    "workspace_id": "workspace_id",
-    "memory_id": "memory_id",
-    "memory_type": "kind",
-    "when_to_use": "when_to_use",
-    "content": "content",
-    "score": "score",
-    "time_created": "created_at",
-    "time_modified": "updated_at",
-    "author": "author",
+    **{name: name for name in ("workspace_id", "memory_id", "when_to_use", "content", "score", "author")},
+    **{"memory_type": "kind", "time_created": "created_at", "time_modified": "updated_at"},
 }
 """The attribute of a `Memory` that a field of the wire gives."""
 
