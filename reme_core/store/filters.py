@@ -23,10 +23,6 @@ from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 
 _ON_MEMORY = load("filter.sql") | load("memory_filter.sql")
 _ON_MESSAGE = load("filter.sql") | load("message_filter.sql")
-_AS_THEY_ARE = (
-    "subject", "content", "as_of", "held_at", "not_over_at", "min_stored_score", "author", "of_person", "session_id",
-    *SCOPES,
-)  # fmt: skip
 _OBJECTS = {"known": TimeRange, "happened": TimeRange, "metadata": Mapping}
 
 
@@ -194,7 +190,7 @@ class Filters:
 
     def parameters(self) -> dict[str, Any]:
         """The values of the placeholders in all conditions, also of those that a statement does not use."""
-        return {name: getattr(self, name) for name in _AS_THEY_ARE} | {
+        return vars(self) | {
             "kinds": list(self.kinds),
             "status": self.status and str(self.status),
             "known_start": self.known and self.known.start,
