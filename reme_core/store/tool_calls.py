@@ -22,13 +22,11 @@ from reme_core.text.plain import json_object
 from reme_core.text.redact import redact
 from reme_core.types import Kind, Memory, now
 
-_SQL = load("tool.sql")
-
 _COLUMNS = (
     "call_hash", "tool_name", "input", "output", "success", "error", "time_cost", "token_cost", "summary", "evaluation",
     "score", "called_at", "summarised_at", "metadata",
 )  # fmt: skip
-
+_SQL = load("tool.sql", columns=", ".join(_COLUMNS))
 
 LISTED_CALLS: Final = 100
 """So many of its newest calls a tool's memory is given out with; ReMe 0.1 kept as many."""

@@ -1,9 +1,7 @@
 -- name: insert_calls
-insert into reme.tool_call_result (workspace_id, call_hash, number, tool_name, input, output, success, error, time_cost, token_cost,
-                                   summary, evaluation, score, called_at, summarised_at, metadata)
+insert into reme.tool_call_result (workspace_id, number, ${columns})
 overriding system value
-select w.workspace_id, call_hash, number, tool_name, input, output, success, error, time_cost, token_cost,
-       summary, evaluation, score, called_at, summarised_at, metadata
+select w.workspace_id, number, ${columns}
 from reme.workspace w cross join jsonb_populate_recordset(null::reme.tool_call_result, %(rows)s) as row
 where w.workspace_id = %(workspace)s
 on conflict (workspace_id, call_hash) do nothing
@@ -24,8 +22,7 @@ where workspace_id = %(workspace)s and (%(tools)s::text[] is null or tool_name =
 order by tool_name
 
 -- name: newest_calls
-select call_hash, tool_name, input, output, success, error, time_cost, token_cost, summary, evaluation, score, called_at,
-       summarised_at, metadata
+select ${columns}
 from unnest(%(tools)s::text[]) asked (tool)
 cross join lateral (
     select * from reme.tool_call_result
