@@ -40,7 +40,8 @@ _COLUMNS: Final = "entry_id, workspace, messages, calls"
 _SELECT: Final = (
     f"select turn.rowid, {_COLUMNS}, coalesce(reason, '') from turn left join refusal using (entry_id) order by 1"
 )
-_INSERT: Final = f"insert or ignore into turn ({_COLUMNS}) values (?, ?, ?, ?)"
+# What was read of a broken file are bytes: stored as such, they would equal no text, and never be removed or erased.
+_INSERT: Final = f"insert or ignore into turn ({_COLUMNS}) values ({', '.join(['cast(? as text)'] * 4)})"
 
 _of_parents: list[sqlite3.Connection] = []  # connections of a process's parents, kept so that they are not closed
 

@@ -174,6 +174,10 @@ def test_what_can_be_read_of_a_damaged_file_is_taken_over(tmp_path: Path, damage
     spool.keep()
     assert texts(Spool(path)) == found
     assert len(broken_files(tmp_path)) == 1
+    spool.remove([spool.entries()[0].entry_id])
+    assert texts(Spool(path)) == found[1:]
+    spool.erase("alice")
+    assert texts(Spool(path)) == []
 
 
 def test_what_a_process_still_knows_of_a_file_that_breaks_is_written_again(tmp_path: Path) -> None:
