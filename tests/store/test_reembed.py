@@ -261,3 +261,17 @@ async def test_a_large_workspace_has_its_index_before_it_changes_over(
         indexes = await reme.database.fetch("w", "select indexdef from pg_indexes where indexdef like '%%hnsw%%'", {})
         assert sorted(i[0].split("halfvec(")[1][:3] for i in indexes) == ["384", "64)"]
         assert (await reme.recall("w", TEXTS[42], limit=1)).hits[0].content == TEXTS[42]
+
+
+async def test_a_large_workspace_whose_vectors_are_all_made_moves_to_a_model_that_does_not_tell_its_width(
+    with_model: Callable[[str], Settings],
+) -> None:
+    settings = with_model("words")
+    small = settings.model_copy(update={"recall": settings.recall.model_copy(update={"exact_below": 100})})
+    async with Engine(small) as reme:
+        await reme.memories.add("w", TEXTS)
+        await update_index(reme.database, reme._workspace_models, "w")
+        await reme.workspaces.reembed("w", LocalEmbedder())
+        assert await reme.workspaces.reembed("w", embedder(settings)) == 0  # back, to the vectors that are still there
+        assert await model_name(reme) == "words" and (await reme.workspaces.describe())[0].hnsw
+        assert (await reme.recall("w", TEXTS[42], limit=1)).hits[0].content == TEXTS[42]

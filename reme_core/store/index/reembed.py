@@ -55,15 +55,16 @@ async def reembed(
     """Move a workspace to another model; see `Workspaces.reembed`. Returns how many vectors were made."""
     values = {"workspace": workspace, "model": embedder.name}
     found = await database.fetch(workspace, _SQL["progress"], values)
-    model, indexed, total, done = found[0] if found else (None, False, 0, 0)
+    # An endpoint tells the width of its vectors with the first ones, and all of them may be there already.
+    model, indexed, total, done, width = found[0] if found else (None, False, 0, 0, 0)
     if model is None or model == embedder.name:
         return 0
-    move = _Move(database, workspace, embedder, total, done, on_progress, width=embedder.dimensions or 0)
+    move = _Move(database, workspace, embedder, total, done, on_progress, width=width)
     prepared = False
     # Others may add documents all the while. If these are too many for `switch`, or take too long, it catches up again.
     while True:
         await move.catch_up()
-        if indexed and not prepared and move.width <= hnsw.WIDEST:
+        if indexed and not prepared and 0 < move.width <= hnsw.WIDEST:  # 0: there is no vector
             await hnsw.prepare(database, workspace, embedder.name, move.width)
             prepared = True
         if await move.switch(indexed=prepared):

@@ -1,7 +1,8 @@
 -- name: progress
 select w.embedding_model, w.hnsw,
        (select count(*) from reme.embedding e where e.workspace_id = w.workspace_id and e.model = w.embedding_model),
-       (select count(*) from reme.embedding e where e.workspace_id = w.workspace_id and e.model = %(model)s)
+       (select count(*) from reme.embedding e where e.workspace_id = w.workspace_id and e.model = %(model)s),
+       coalesce((select m.dimensions from reme.embedding_model m where m.model = %(model)s), 0)
 from reme.workspace w where w.workspace_id = %(workspace)s
 
 -- name: missing
