@@ -22,6 +22,7 @@ from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
 from reme_core.store.index import writer
 from reme_core.store.items import ItemWrite
+from reme_core.store.libraries import load
 from reme_core.store.libraries.calls import CALLS
 from reme_core.store.logs import logging_for_workspace
 from reme_core.store.tool_calls import first_id
@@ -279,6 +280,24 @@ async def test_a_copy_goes_into_a_workspace_that_has_been_emptied(words: Engine)
     await words.memories.delete("c", last.memory_id, erase=True)
     assert await words.workspaces.copy("a", "c", replace=True) == 1
     assert await contents(words, "b") == await contents(words, "c") == {"from a"}
+
+
+@pytest.mark.parametrize("rows", [0, 4], ids=["emptied", "grown"])
+async def test_a_library_that_is_changed_while_it_is_loaded_changes_nothing(
+    words: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    path, embed = library(tmp_path / "w.jsonl", 3), load._embed
+    await words.memories.add("w", "It rains.")
+
+    async def embed_and_change(*args: Any) -> int:
+        width = await embed(*args)
+        library(path, rows)
+        return width
+
+    monkeypatch.setattr(load, "_embed", embed_and_change)
+    with pytest.raises(LibraryError, match="was changed while it was read; nothing was loaded"):
+        await words.workspaces.load("w", path, replace=True)
+    assert await contents(words, "w") == {"It rains."}
 
 
 async def test_an_item_that_is_put_during_a_copy_does_not_break_it_off(

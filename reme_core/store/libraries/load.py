@@ -57,6 +57,8 @@ async def load_library(
             if replace:
                 await _drop_memories(conn, workspace)
             async for batch in batches():
+                if _file_stamp(file) != before:
+                    break  # there may be more memories than vectors
                 vectors = await anyio.to_thread.run_sync(_read_vectors, spool, len(batch), width)
                 index = await begin(conn, workspace, "memory", count=len(batch), model=embedder.name)
                 memories = [memory for _, memory in batch]
