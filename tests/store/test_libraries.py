@@ -171,7 +171,7 @@ def test_all_that_we_know_of_a_memory_survives(
         ({"content": "", "when_to_use": " "}, "has no text"),
         ({"content": "a\0b"}, "content of memory .* holds a NUL"),
         ({"metadata": {"a": "b\0"}}, "metadata .* holds a NUL"),
-        ({"metadata": {"reme_core": {"colour": 1}}}, "holds 'colour', which is no field"),
+        ({"metadata": {"reme_core": {"colour": 1}}}, "holds 'colour', which does not belong there"),
         ({"metadata": {"reme_core": {"importance": 3}}}, "importance"),
     ],
 )
@@ -189,6 +189,7 @@ def test_a_bad_field_is_named(change: dict[str, Any], reason: str) -> None:
         (b'{"content": "x", "score": NaN}', "NaN is no JSON number"),
         (b'{"content": "\\ud800"}', "half of a surrogate pair"),
         (b"[" * 100_000, "nested too deeply"),
+        (b'{"content": "x", "metadata": {"reme_core": {"metadata": {"reme_wire": 5}}}}', "holds 'metadata'"),
         (b'{"content": "x", "score": 1' + b"0" * 400 + b"}", "int too large"),
         (b'{"content": "x", "size": 1' + b"0" * 5_000 + b"}", "Exceeds the limit"),
     ],

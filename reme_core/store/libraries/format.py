@@ -108,8 +108,8 @@ def from_wire(row: Mapping[str, Any]) -> Memory:
     extras = metadata.pop(EXTRAS_KEY, {})
     if not isinstance(extras, dict):
         raise InputError(f"metadata.{EXTRAS_KEY} must be an object, not {excerpt(extras)}")
-    if unknown := sorted(extras.keys() - Memory.model_fields.keys()):
-        raise InputError(f"metadata.{EXTRAS_KEY} holds '{unknown[0]}', which is no field of a memory; leave it out")
+    if unknown := sorted(extras.keys() - (Memory.model_fields.keys() - {"metadata"})):
+        raise InputError(f"metadata.{EXTRAS_KEY} holds '{unknown[0]}', which does not belong there; leave it out")
     counters = {name: metadata.pop(name) for name in COUNTERS if _is_count(metadata.get(name))}
     values = wire_row.memory_values() | {"metadata": metadata} | counters | extras
     memory = Memory(**values)
