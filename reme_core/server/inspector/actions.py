@@ -23,7 +23,7 @@ from reme_core.server.inspector.page import (
     form_of,
     render,
 )
-from reme_core.server.service import Service
+from reme_core.server.service import TheService
 from reme_core.store.change import Change, Close
 
 log = logging.getLogger(__name__)
@@ -40,9 +40,8 @@ def _to(path: str, **values: Any) -> RedirectResponse:
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request) -> Response:
+async def sign_in(request: Request, service: TheService) -> Response:
     """Takes an API key, and keeps it in a cookie that no script and no other site can use."""
-    service: Service = request.app.state.service
     form = await form_of(request, most_bytes=_MOST_SIGN_IN_BYTES)
     key, back = form.get("key", ""), form.get("next", "")
     try:

@@ -24,13 +24,6 @@ _HIDDEN: Final = frozenset(("updated_at", "document_id", "workspace_id", "seen_c
 
 
 @cache
-def texts(language: str) -> Mapping[str, str]:
-    """The texts of the pages in a language, by their names in the templates, which are mostly the English texts."""
-    found: Mapping[str, str] = json.loads(files(__package__).joinpath(f"{language}.json").read_text(encoding="utf-8"))
-    return found
-
-
-@cache
 def environment(language: str) -> jinja2.Environment:
     """The templates in a language. They escape all values, so that a memory never becomes markup."""
     made = jinja2.Environment(
@@ -38,8 +31,11 @@ def environment(language: str) -> jinja2.Environment:
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
 
+    # By their names in the templates, which are mostly the English texts.
+    texts = json.loads(files(__package__).joinpath(f"{language}.json").read_text(encoding="utf-8"))
+
     def translate(text: str, **values: Any) -> str:
-        shown = texts(language).get(text, text)
+        shown = texts.get(text, text)
         shown = shown.format(**values) if values else shown
         return _with_code(shown) if "`" in text else shown
 

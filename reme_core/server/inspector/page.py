@@ -6,10 +6,8 @@ import math
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from string import Template
 from typing import Annotated, Any, Final
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from fastapi import Depends, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -22,8 +20,8 @@ from reme_core.given import moment_of
 from reme_core.postgres.database import check_workspace
 from reme_core.server.auth import Access, key_in_headers
 from reme_core.server.errors import AccessError, log_own_error, message_for_caller, status_of
-from reme_core.server.inspector.look import environment
-from reme_core.server.service import Service
+from reme_core.server.inspector.look import environment, url
+from reme_core.server.service import TheService
 from reme_core.store.sql import load
 
 HEADERS: Final = {
@@ -60,8 +58,7 @@ class Page:
     async def read(self, name: str, **values: Any) -> list[Row]:
         """The rows of a statement in `inspector.sql`, in the workspace of the page."""
         values = {"workspace": self.workspace, **values}
-        found = await self.reme.database.fetch(self.workspace, _statement(name), values)
-        return [row[0] for row in found]
+        return [row[0] for row in await self.reme.database.fetch(self.workspace, _statement(name), values)]
 
     async def read_all(self, name: str, **values: Any) -> list[Row]:
         """The rows of a statement in `inspector.sql` that reads all workspaces."""
@@ -72,24 +69,18 @@ class Page:
         return render(self.request, template, page=self, workspace=self.workspace, **values)
 
 
-@cache
 def _statement(name: str) -> str:
-    return Template("select row_to_json(one_row) from ($statement) as one_row").substitute(statement=_SQL[name])
+    return f"select row_to_json(one_row) from ({_SQL[name]}) as one_row"
 
 
 def render(request: Request, template: str, *, code: int = 200, **values: Any) -> HTMLResponse:
     """A page in the language of the reader, with its HTTP headers."""
     language = _language_of(request)
-    shown = environment(language).get_template(template)
-    text = shown.render(request=request, language=language, here=_path_of(request), **values)
+    text = environment(language).get_template(template).render(request=request, language=language, **values)
     answer = HTMLResponse(text, code, headers=HEADERS)
     if request.query_params.get("lang"):
         answer.set_cookie(LANGUAGE_COOKIE, language, path="/inspector", samesite="strict", httponly=True)
     return answer
-
-
-def _path_of(request: Request) -> str:
-    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
 def _language_of(request: Request) -> str:
@@ -99,9 +90,10 @@ def _language_of(request: Request) -> str:
 
 
 async def _page_of(
-    request: Request, w: Annotated[str, Query(description="The workspace.", max_length=200)] = ""
+    request: Request,
+    service: TheService,
+    w: Annotated[str, Query(description="The workspace.", max_length=200)] = "",
 ) -> Page:
-    service: Service = request.app.state.service
     access = await service.keys.access(key_in_headers(request) or request.cookies.get(KEY_COOKIE, ""))
     return Page(request, service.reme, access, w)
 
@@ -153,8 +145,9 @@ def _check_origin(request: Request) -> None:
 
 
 def _to_sign_in(request: Request) -> RedirectResponse:
-    back = _path_of(request) if request.method == "GET" else "/inspector"
-    return RedirectResponse(f"/inspector/sign-in?{urlencode({'next': back})}", 303, headers=HEADERS)
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    back = asked if request.method == "GET" else "/inspector"
+    return RedirectResponse(url("/sign-in", next=back), 303, headers=HEADERS)
 
 
 async def form_of(request: Request, *, most_bytes: float = math.inf) -> Mapping[str, str]:

@@ -99,9 +99,7 @@ async def recall(page: ThePageOf, id: Id) -> HTMLResponse:  # noqa: A002 - likew
     for hit in hits:
         hit["flow"] = flows[hit["retrieval_id"]]
     hits.sort(key=lambda hit: (hit["flow"] == "standing", hit["kind"] == "conversation", hit["rank"]))
-    return page.show(
-        "recall.html", head=head, parts=parts, hits=hits, answer=answers[0] if answers else None, live=False
-    )
+    return page.show("recall.html", head=head, parts=parts, hits=hits, answer=answers[0] if answers else None)
 
 
 @router.get("/ask")
