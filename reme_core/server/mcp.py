@@ -40,13 +40,7 @@ from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.pipes import Pipes
 from reme_core.server.service import Service
-from reme_core.server.wire import (
-    DEFAULT_WORKSPACE,
-    FlowRequest,
-    describe_problems,
-    flow_arguments,
-    request_model,
-)
+from reme_core.server.wire import DEFAULT_WORKSPACE, FlowRequest, describe_problems, flow_arguments, request_model
 from reme_core.turn.memory import TurnMemory
 from reme_core.types import Memory
 
@@ -70,16 +64,12 @@ _NOTE_PROMPT: Final = types.Prompt(
 )
 
 
-def create_server(reme: Engine, *, host: str | None = None) -> Server[Any, Any]:
-    """An MCP server over an open engine, for any transport of the SDK, at an address (default: `mcp.host`).
+def create_server(service: Service) -> Server[Any, Any]:
+    """An MCP server over a service, for any transport of the SDK.
 
     Raises:
-        FlowError: A flow cannot be built.
+        ConfigurationError: `mcp.tools` names an unknown flow.
     """
-    return _server_over(Service(reme, host or reme.settings.mcp.host))
-
-
-def _server_over(service: Service) -> Server[Any, Any]:
     server: Server[Any, Any] = Server("reme-core", version=__version__, instructions="Long-term memory for agents.")
     handlers = _Handlers(service, server)
     server.list_tools()(handlers.list_tools)
@@ -95,7 +85,7 @@ def _server_over(service: Service) -> Server[Any, Any]:
 
 async def run_stdio(reme: Engine) -> None:
     """Serve over stdin and stdout, until stdin ends. Nothing else may write to stdout."""
-    server = create_server(reme, host="localhost")  # only the program that started it speaks with it
+    server = create_server(Service(reme, "localhost"))  # only the program that started it speaks with it
     pipes = Pipes()
     files = cast("anyio.AsyncFile[str]", pipes.lines()), cast("anyio.AsyncFile[str]", pipes)
     async with stdio_server(*files) as (read, write):
@@ -105,7 +95,7 @@ async def run_stdio(reme: Engine) -> None:
 def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette:
     """The MCP service as an ASGI app: `http` is streamable HTTP at `/mcp`, `sse` is its predecessor at `/sse`."""
     service = Service(reme, reme.settings.mcp.host)
-    server = _server_over(service)
+    server = create_server(service)
     limit = reme.settings.http.max_body_bytes
     if transport == "sse":
         inner = _sse_app(server, SseServerTransport("/messages/", max_request_body_size=limit))

@@ -36,8 +36,6 @@ from reme_core.store.tool_calls import unknown_key
 from reme_core.types import Role
 
 DEFAULT_WORKSPACE: Final = "default"
-_MIN_INTEGER: Final = -(2**31)
-_MAX_INTEGER: Final = 2**31 - 1
 
 NOT_BLANK: Final = r"\S"
 WITHOUT_NUL: Final = r"^[^\x00]*$"
@@ -365,6 +363,6 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
     if kind == "array":
         return list[_annotation(schema["items"])] if isinstance(schema.get("items"), Mapping) else list[Any]  # type: ignore[misc]  # a type of the running program
     if kind == "integer":
-        least, most = schema.get("minimum", _MIN_INTEGER), schema.get("maximum", _MAX_INTEGER)
+        least, most = schema.get("minimum", -(2**31)), schema.get("maximum", 2**31 - 1)
         return Annotated[int, Field(strict=True, ge=least, le=most), _FROM_WHOLE_FLOAT]
     return _TYPES.get(str(kind), Any)

@@ -24,6 +24,7 @@ from reme_core.server.auth import ApiKeys
 from reme_core.server.http import create_app
 from reme_core.server.mcp import create_mcp_app, create_server
 from reme_core.server.run import _bind, _url_of
+from reme_core.server.service import Service
 from reme_core.settings import ChatSettings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
@@ -108,7 +109,7 @@ async def test_a_tenant_is_told_nothing_of_a_database_that_is_away_and_the_log_a
                 await client.post("/v1/workspaces/w/recall", json={"query": "tea"}),
                 await client.post("/retrieve_personal_memory", json={"query": "tea"}),
             ]
-            async with connect(create_server(reme)) as session:
+            async with connect(create_server(Service(reme, "localhost"))) as session:
                 told = (await session.call_tool("list_memory", {})).content[0].text  # type: ignore[union-attr]
             gate.open()
     assert [answer.status_code for answer in answers] == [503] * 3

@@ -33,6 +33,7 @@ from reme_core.server import auth
 from reme_core.server.mcp import create_mcp_app, create_server
 from reme_core.server.mcp_tools import DEFAULT_TOOLS
 from reme_core.server.run import _bind, _start_listening, _url_of
+from reme_core.server.service import Service
 from reme_core.settings import FlowSettings, Settings
 from reme_core.types import Kind, Memory
 from tests.server.conftest import Process
@@ -73,7 +74,7 @@ async def session(reme: Engine) -> AsyncIterator[ClientSession]:
     ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
 
     async def hold() -> None:  # the SDK's scopes have to be left by the task that entered them
-        async with connect(create_server(reme)) as opened:
+        async with connect(create_server(Service(reme, "localhost"))) as opened:
             ready.set_result(opened)
             await task_done.wait()
 
@@ -97,7 +98,7 @@ async def test_a_tool_is_called_read_only_by_what_it_does(settings: Settings) ->
     settings.mcp.tools = "all"
     settings.flow["retrieve_and_add"] = FlowSettings(flow_content="add_told")
     settings.flow["look_up"] = FlowSettings(flow_content="build_query >> recall >> merge")
-    async with Engine(settings) as reme, connect(create_server(reme)) as session:
+    async with Engine(settings) as reme, connect(create_server(Service(reme, "localhost"))) as session:
         tools = (await session.list_tools()).tools
     assert {tool.name for tool in tools if tool.annotations and tool.annotations.readOnlyHint} == {
         "look_up", "retrieve_personal_memory", "retrieve_task_memory", "retrieve_task_memory_simple",
@@ -126,7 +127,7 @@ async def test_other_tools_are_listed_when_they_are_asked_for(
 ) -> None:
     settings.mcp.tools = asked  # type: ignore[assignment]
     settings.flow["mine"] = FlowSettings(flow_content="build_query >> recall >> merge")
-    async with Engine(settings) as reme, connect(create_server(reme)) as session:
+    async with Engine(settings) as reme, connect(create_server(Service(reme, "localhost"))) as session:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}
     assert list(tools) == (listed or sorted(reme.flows.catalog.names()))
     assert tools["vector_store"].annotations and tools["vector_store"].annotations.destructiveHint
@@ -136,15 +137,15 @@ async def test_a_tool_that_there_is_not_is_refused_at_the_start(settings: Settin
     settings.mcp.tools = ["add_memry"]
     async with Engine(settings) as reme:
         with pytest.raises(ConfigurationError, match="did you mean 'add_memory'"):
-            create_server(reme)
+            create_server(Service(reme, "localhost"))
         reme.settings.mcp.tools = ["xyz"]
         with pytest.raises(ConfigurationError, match="`reme flows` lists all flows"):
-            create_server(reme)
+            create_server(Service(reme, "localhost"))
 
 
 async def test_an_error_tells_the_model_what_to_do(reme: Engine) -> None:
     reme.settings.mcp.tools = "all"
-    async with connect(create_server(reme)) as session:
+    async with connect(create_server(Service(reme, "localhost"))) as session:
         await errors_tell_what_to_do(session)
 
 

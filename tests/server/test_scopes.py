@@ -10,6 +10,7 @@ from mcp.shared.memory import create_connected_server_and_client_session as conn
 
 from reme_core.engine import Engine
 from reme_core.server.mcp import create_server
+from reme_core.server.service import Service
 from reme_core.store.messages import conversation
 from tests.server.command import Reme
 
@@ -82,7 +83,7 @@ async def test_flows_over_http_and_mcp(client: httpx.AsyncClient, reme: Engine) 
     made = (await client.post("/summary_personal_memory", json=given)).json()
     assert made["metadata"]["memory_list"]
     assert {m.user_id for m in await reme.memories.list("team")} == {"ann"}
-    async with connect(create_server(reme)) as session:
+    async with connect(create_server(Service(reme, "localhost"))) as session:
         for user, knows in (("ann", True), ("bob", False)):
             request = {"workspace_id": "team", "query": ASKED, "user_id": user}
             assert (
