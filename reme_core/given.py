@@ -231,4 +231,4 @@ def _words(hint: Any) -> Sequence[str]:
     """What a value of a plain type is, in words; nothing for a type that is not plain."""
     if get_origin(hint) is Literal:
         return [repr(value) for value in get_args(hint)]
-    return [words for _, words in filter(None, [(_PLAIN | _LISTS).get(hint)])]
+    return [known[1]] if (known := (_PLAIN | _LISTS).get(hint)) else []

@@ -9,14 +9,7 @@ import typer
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import (
-    Commands,
-    Scope,
-    Session,
-    Workspace,
-    hint_at_missing,
-    read_input,
-)
+from reme_core.cli.session import Commands, Scope, Session, Workspace, hint_at_missing, read_input
 from reme_core.errors import InputError
 
 app = Commands()

@@ -91,9 +91,7 @@ def summary(session: Session, workspace: Workspace) -> None:
 
 @app.command("import")
 def import_(
-    session: Session,
-    path: Annotated[Path, typer.Argument(help="An agent_memory.json.")],
-    workspace: Workspace,
+    session: Session, path: Annotated[Path, typer.Argument(help="An agent_memory.json.")], workspace: Workspace
 ) -> None:
     """Import an agent_memory.json. Nothing is imported if it is broken, or lacks episodes that the workspace has."""
     with session.open() as reme:

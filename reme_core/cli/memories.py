@@ -13,15 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reme_core.cli import output
-from reme_core.cli.session import (
-    Commands,
-    Scope,
-    Session,
-    Workspace,
-    hint_at_missing,
-    parse_time,
-    read_input,
-)
+from reme_core.cli.session import Commands, Scope, Session, Workspace, hint_at_missing, parse_time, read_input
 from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:

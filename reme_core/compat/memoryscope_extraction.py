@@ -89,11 +89,7 @@ class _Judgements(BaseModel):
     writes={"waiting", "context", "heard"},
 )
 async def info_filter(
-    state: ExtractionState,
-    deps: Deps,
-    *,
-    preserved_scores: tuple[int, ...] | str = (2, 3),
-    most_characters: int = 200,
+    state: ExtractionState, deps: Deps, *, preserved_scores: tuple[int, ...] | str = (2, 3), most_characters: int = 200
 ) -> None:
     """Keep the messages in which people say something about themselves, as the model scores them.
 

@@ -23,8 +23,6 @@ from reme_core.types import Memory, Message, Recollection, TimeRange
 
 WORKSPACE = "demo"
 SUPERSEDED, SUCCESSOR = "demo-espresso", "demo-green-tea"
-HITS = 3
-"""How many memories each question is answered with."""
 
 _ASKED_AT = datetime(2024, 9, 15, tzinfo=UTC)  # "today" of the questions, so that answers do not change with the date
 
@@ -80,7 +78,7 @@ async def run_demo(reme: Engine, workspace: str = WORKSPACE) -> DemoResult:
     await reme.workspaces.schedule(workspace, reflect_every_hours=0)
     await reme.record(workspace, messages, wait=True)
     await _store_memories(reme, workspace, messages, [*observations, *experience])
-    ask = partial(reme.recall, workspace, limit=HITS, now=_ASKED_AT, flow="demo")
+    ask = partial(reme.recall, workspace, limit=3, now=_ASKED_AT, flow="demo")
     answers = [(question, await ask(question.text, kind=question.kind)) for question in QUESTIONS]
     return DemoResult(workspace, messages, observations, experience, answers)
 

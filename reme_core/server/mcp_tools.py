@@ -66,9 +66,7 @@ def tool(flow: Flow, model: type[FlowRequest]) -> types.Tool:
         inputSchema={name: value for name, value in schema.items() if value not in _EMPTY},
         outputSchema=_short({**Response.model_json_schema(), "description": ""}),
         annotations=types.ToolAnnotations(
-            readOnlyHint=flow.only_reads,
-            destructiveHint=flow.deletes,
-            openWorldHint=False,
+            readOnlyHint=flow.only_reads, destructiveHint=flow.deletes, openWorldHint=False
         ),
     )
 

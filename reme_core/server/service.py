@@ -70,7 +70,7 @@ def library_folder(path: str, workspace: str, settings: Settings, *, is_local: b
     if "\0" in path:
         raise InputError("path: it may not contain a NUL")
     # Both are resolved before the comparison, since `..` or a symbolic link in either could lead out of the folder.
-    folder = Path(path or ".").resolve()
+    folder = Path(path).resolve()
     file = library_path(folder, workspace).resolve()
     for root in allowed:
         if folder.is_relative_to(root) and file.is_relative_to(root):

@@ -279,14 +279,7 @@ _SAID_OF_PATTERNS: Final = {
 }
 """What a caller is told whose text does not match; of other patterns, pydantic's message."""
 
-
-_TYPES: Final[Mapping[str, Any]] = {
-    "string": str,
-    "number": Number,
-    "boolean": StrictBool,
-    "object": dict[str, Any],
-}
-
+_TYPES: Final[Mapping[str, Any]] = {"string": str, "number": Number, "boolean": StrictBool, "object": dict[str, Any]}
 
 _models: Final[dict[str, type[FlowRequest]]] = {}  # by what they are made of: apps of a process have the same flows
 

@@ -13,16 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from reme_core.errors import InputError, NotFoundError
 from reme_core.server.errors import AccessError
 from reme_core.server.inspector.look import url
-from reme_core.server.inspector.page import (
-    HEADERS,
-    KEY_COOKIE,
-    Page,
-    PageRoute,
-    ThePageOf,
-    day_of,
-    form_of,
-    render,
-)
+from reme_core.server.inspector.page import HEADERS, KEY_COOKIE, Page, PageRoute, ThePageOf, day_of, form_of, render
 from reme_core.server.service import TheService
 from reme_core.store.change import Change, Close
 

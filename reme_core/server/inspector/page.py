@@ -90,9 +90,7 @@ def _language_of(request: Request) -> str:
 
 
 async def _page_of(
-    request: Request,
-    service: TheService,
-    w: Annotated[str, Query(description="The workspace.", max_length=200)] = "",
+    request: Request, service: TheService, w: Annotated[str, Query(description="The workspace.", max_length=200)] = ""
 ) -> Page:
     access = await service.keys.access(key_in_headers(request) or request.cookies.get(KEY_COOKIE, ""))
     return Page(request, service.reme, access, w)
