@@ -48,8 +48,7 @@ async def get_reflection_subject(
     fresh = [m for m in await memories_about(state, deps, _OBSERVED) if not m.metadata.get(_REFLECTED)]
     if deps.chat is None or len(fresh) < least_unreflected:
         return  # joining statements without understanding them is no insight
-    insights = await memories_about(state, deps, [Kind.INSIGHT])
-    known = [insight.metadata.get("attribute", "") for insight in insights]
+    known = [_side_of(insight) for insight in await memories_about(state, deps, [Kind.INSIGHT])]
     speech = language(deps.language, [m.content for m in fresh])
     request = prompt(
         "personal/get_reflection_subject",
@@ -85,7 +84,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     insights = await memories_about(state, deps, [Kind.INSIGHT])
     fresh = {memory_id for memory_id, m in observed.items() if not m.metadata.get(_REFLECTED)}
     topics: list[tuple[str, Memory | None]] = [(subject, None) for subject in state.subjects]
-    topics += [(str(insight.metadata.get("attribute", "")), insight) for insight in insights[:most]]
+    topics += [(_side_of(insight), insight) for insight in insights[:most]]
     change = Change(expected_version=version)
 
     async def renew(attribute: str, old: Memory | None) -> Memory | None:
@@ -113,6 +112,12 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
         change.annotate = {memory_id: {_REFLECTED: True} for memory_id in sorted(used & fresh)}
         await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason="reflected upon")
     add_to_result(state, change)
+
+
+def _side_of(insight: Memory) -> str:
+    """The side of the person that an insight is about; empty if a caller made it, whose metadata may hold anything."""
+    side = insight.metadata.get("attribute")
+    return side if isinstance(side, str) else ""
 
 
 async def _near(

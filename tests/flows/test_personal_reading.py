@@ -427,6 +427,27 @@ async def test_a_model_outage_delays_memories_and_loses_none(
     assert await contents(reme_with_chat) == ["The user likes tea"]
 
 
+async def test_a_callers_metadata_does_not_stop_a_reflection(reme_with_chat: Engine, loopback: Loopback) -> None:
+    """`attribute` is where an insight has the side of the person that it is about; callers may keep anything there."""
+    told = ["roasting coffee", "strong coffee", "coffee with friends", "iced coffee", "jam", "maps"]
+    likes = [Memory(kind=Kind.OBSERVATION, content=f"The user likes {what}", subject="user") for what in told]
+    own = Memory(kind=Kind.INSIGHT, content="The user likes trains", subject="user", metadata={"attribute": 7})
+    await reme_with_chat.memories.add("w", [*likes, own])
+
+    def answer(body: Json) -> Json:
+        if "<known>" in body["messages"][1]["content"]:
+            return {"subjects": ["drinks"]}
+        is_new = "The side: <subject>\ndrinks" in body["messages"][1]["content"]
+        return {"content": "The user likes coffee" if is_new else own.content, "evidence": [1, 2]}
+
+    loopback.chat(answer)
+    await reme_with_chat.execute("reflect", workspace_id="w")
+    insights = [m for m in await everything(reme_with_chat) if m.kind == Kind.INSIGHT]
+    assert {(m.content, m.metadata["attribute"]) for m in insights} == {
+        (own.content, 7), ("The user likes coffee", "drinks"),
+    }  # fmt: skip
+
+
 async def test_retrieval_waits_for_no_chat_model(reme_with_chat: Engine, loopback: Loopback, flow: Flow) -> None:
     for query in ("What did I eat yesterday?", "What do I eat?"):
         await flow(reme_with_chat, "retrieve_personal_memory", workspace_id="w", query=query)
