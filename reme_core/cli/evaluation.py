@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from reme_core.cli.session import Commands, Session
-from reme_core.errors import ConfigurationError
+from reme_core.errors import ConfigurationError, InputError
 
 app = Commands(help="Measure how well memory does, on the data of the project.", no_args_is_help=True)
 
@@ -33,4 +33,7 @@ def personal(
         ) from error
     given = ["--llm", llm, "--model", model, *(["--small"] if small else [])]
     given += ["--people", str(people)] if people else []
-    asyncio.run(benchmark.main(benchmark.parser().parse_args(given)))
+    try:
+        asyncio.run(benchmark.main(benchmark.parser().parse_args(given)))
+    except FileNotFoundError as error:
+        raise InputError(str(error)) from error

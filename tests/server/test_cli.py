@@ -21,17 +21,8 @@ from reme_core.settings import Settings
 from reme_core.types import Memory, Message, Source
 from tests.server.command import Reme
 
-UNREACHABLE_MODEL = [
-    part
-    for setting in (
-        "backend=openai",
-        "base_url=http://127.0.0.1:1/v1",
-        "model_name=small",
-        "api_key=k",
-        "max_retries=0",
-    )
-    for part in ("--set", f"embedding_model.default.{setting}")
-]
+_UNREACHABLE = ("backend=openai", "base_url=http://127.0.0.1:1/v1", "model_name=small", "api_key=k", "max_retries=0")
+UNREACHABLE_MODEL = [part for setting in _UNREACHABLE for part in ("--set", f"embedding_model.default.{setting}")]
 
 
 @pytest.fixture
@@ -200,6 +191,7 @@ def test_what_was_said_is_recorded_and_summarised(reme: Reme, monkeypatch: pytes
         ("limit must be a positive whole number", ["chat", "/memory limit=" + "9" * 20, "-w", "alice"]),
         ("limit must be a positive whole number", ["chat", "/memory limit=²", "-w", "alice"]),
         ("--concurrency", ["worker", "--concurrency", "0"]),
+        ("no people in /nowhere", ["eval", "personal", "--people", "/nowhere"]),
         ("there is no status 'fail'; did you mean 'failed'?", ["jobs", "list", "--status", "fail"]),
     ],
 )
@@ -326,11 +318,7 @@ def test_a_library_with_a_bad_line_is_left_out_and_the_line_is_named(reme: Reme,
         (["workspaces", "--set", "http.port=" + "[" * 60_000], 2, "http.port"),
         (["recall", "tea"], 2, "--workspace"),
         (["workspaces", "--set", "database_url=postgresql://nobody@127.0.0.1:1/none"], 4, "no server at"),
-        (
-            ["add", "tea", "-w", "alice", *UNREACHABLE_MODEL],
-            5,
-            "127.0.0.1:1",
-        ),
+        (["add", "tea", "-w", "alice", *UNREACHABLE_MODEL], 5, "127.0.0.1:1"),
     ],
 )
 def test_errors_end_with_their_code_and_without_a_traceback(
