@@ -34,7 +34,6 @@ HEADERS: Final = {
 }
 KEY_COOKIE: Final = "reme_key"
 LANGUAGE_COOKIE: Final = "reme_language"
-PER_PAGE: Final = 25
 _SQL = load("inspector.sql")
 _EXISTS = load("workspace.sql")["exists"]
 

@@ -7,28 +7,35 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from reme_core.errors import InputError, NotFoundError
-from reme_core.server.inspector.page import PER_PAGE, Page, PageRoute, Row, ThePage, ThePageOf, day_of, render
+from reme_core.server.inspector.page import Page, PageRoute, Row, ThePage, ThePageOf, day_of, render
 from reme_core.store.undo import COUNTS
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Status
 
 router = APIRouter(prefix="/inspector", route_class=PageRoute)
 
-PageNumber = Annotated[int, Query(ge=1, le=100_000)]
-PageNumberOrNone = Annotated[int | None, Query(ge=1, le=100_000)]
+PageNumber = Annotated[int, Field(ge=1, le=100_000)]
 Text = Annotated[str, Query(max_length=4_000)]
 Id = Annotated[str, Query(min_length=1)]
 
 _KINDS: Final = [str(kind) for kind in Kind if kind is not Kind.CONVERSATION]
+_PER_PAGE: Final = 25
 _MESSAGES: Final = 50  # of a conversation, on one page
+_TASKS: Final = 12
 
 
-def _slice(number: int, size: int = PER_PAGE) -> dict[str, int]:
-    """The rows of a page, and one more, which tells whether there is a next page."""
-    return {"limit": size + 1, "offset": (number - 1) * size}
+def _slice(p: int, size: int = _PER_PAGE) -> dict[str, int]:
+    """Which rows to read for a page: its own, and one more, which tells whether there is a next page."""
+    return {"limit": size + 1, "offset": (p - 1) * size}
+
+
+def _list(rows: list[Row], p: int, size: int = _PER_PAGE) -> dict[str, Any]:
+    """What a template shows of the rows of a `_slice`."""
+    return {"rows": rows[:size], "more": len(rows) > size, "p": p}
 
 
 @router.get("/sign-in")
@@ -45,7 +52,7 @@ async def workspaces(page: ThePage, q: Text = "", p: PageNumber = 1) -> HTMLResp
     rows = await page.read_all("workspaces", allowed=allowed, q=q, kinds=_KINDS, **_slice(p))
     for row in rows:
         row["spend"] = _spend(page, row["spend"] or [])
-    return page.show("workspaces.html", rows=rows, q=q, p=p)
+    return page.show("workspaces.html", **_list(rows, p), q=q)
 
 
 def _spend(page: Page, calls: list[Row]) -> Row:
@@ -81,7 +88,7 @@ async def overview(page: ThePageOf) -> HTMLResponse:
 async def recalls(page: ThePageOf, q: Text = "", flow: Text = "", p: PageNumber = 1) -> HTMLResponse:
     """The log of recalls: what was asked, how much was found, and how much of it was given."""
     rows, flows = await asyncio.gather(page.read("recalls", q=q, flow=flow, **_slice(p)), page.read("flows"))
-    return page.show("recalls.html", rows=rows, flows=[row["flow"] for row in flows], q=q, flow=flow, p=p)
+    return page.show("recalls.html", **_list(rows, p), flows=[row["flow"] for row in flows], q=q, flow=flow)
 
 
 @router.get("/recall")
@@ -150,7 +157,7 @@ async def memories(
     values = chosen | {"kinds": [kind] if kind else _KINDS, "status": "" if status == "any" else status}
     by_index = order == "newest" and not q and status != "junk"
     rows = await page.read("memories" if by_index else "memories_by_text", **values, **_slice(p))
-    return page.show("memories.html", rows=rows, p=p, kinds=_KINDS, statuses=[*Status, "junk"], **chosen)
+    return page.show("memories.html", **_list(rows, p), kinds=_KINDS, statuses=[*Status, "junk"], **chosen)
 
 
 @router.get("/people")
@@ -184,11 +191,11 @@ async def memory(page: ThePageOf, id: Id, done: Text = "", undo: Text = "") -> H
 async def conversations(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
     """Conversations, the latest first."""
     rows = await page.read("conversations", q=q, **_slice(p))
-    return page.show("conversations.html", rows=rows, q=q, p=p)
+    return page.show("conversations.html", **_list(rows, p), q=q)
 
 
 @router.get("/conversation")
-async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumberOrNone = None) -> HTMLResponse:
+async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumber | None = None) -> HTMLResponse:
     """A conversation, each message beside the memories made from it; `m` is shown if no page is named."""
     if p is None:
         (place,) = await page.read("place", session_id=s, id=m, limit=_MESSAGES)
@@ -196,7 +203,7 @@ async def conversation(page: ThePageOf, s: Text = "", m: Text = "", p: PageNumbe
     rows = await page.read("conversation", session_id=s, **_slice(p, _MESSAGES))
     if not rows and p == 1:
         raise NotFoundError("nothing was recorded of this conversation, or it was erased")
-    return page.show("conversation.html", rows=rows, s=s, m=m, p=p, size=_MESSAGES)
+    return page.show("conversation.html", **_list(rows, p, _MESSAGES), s=s, m=m)
 
 
 @router.get("/times")
@@ -223,10 +230,10 @@ async def jobs(page: ThePageOf, status: Text = "") -> HTMLResponse:
 @router.get("/tasks")
 async def tasks(page: ThePageOf, q: Text = "", p: PageNumber = 1) -> HTMLResponse:
     """Tasks with their learning curves."""
-    rows = await page.read("tasks", q=q, **_slice(p, 12))
+    rows = await page.read("tasks", q=q, **_slice(p, _TASKS))
     curves = await page.read("curves", tasks=[row["task_id"] for row in rows])
     points = {row["task_id"]: row["points"] for row in curves}
-    return page.show("tasks.html", rows=rows, points=points, q=q, p=p, size=12)
+    return page.show("tasks.html", **_list(rows, p, _TASKS), points=points, q=q)
 
 
 @router.get("/tools")
