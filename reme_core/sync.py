@@ -176,12 +176,7 @@ class ReMe(Facade):
     engine = blocking(Engine.engine)
 
     def open(self) -> Self:
-        """Connect now rather than at the first use.
-
-        Raises:
-            DatabaseUnavailableError: The database cannot be reached.
-            SchemaError: The database has another version's schema, or lacks pgvector.
-        """
+        """Connect now rather than at the first use; see `AsyncReMe.open` for its errors."""
         self.connection.portal.wait(self.connection.open())
         return self
 

@@ -1,4 +1,4 @@
-"""The interfaces of earlier systems: `ReMeApp` and the command line of ReMe 0.1, and an RL training helper's memory."""
+"""The interfaces and ops of earlier systems: ReMe 0.1, MemoryScope, and the memory of an RL training helper."""
 
 from __future__ import annotations
 

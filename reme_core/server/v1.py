@@ -160,7 +160,7 @@ class RecordIn(_ToStore):
 
 
 class Recorded(BaseModel):
-    """The messages that were new."""
+    """The messages that were new or edited."""
 
     message_ids: list[str]
 
@@ -172,7 +172,7 @@ class Deleted(BaseModel):
 
 
 class JobOut(BaseModel):
-    """One background job: to make memories from messages, or to reflect on memories."""
+    """One background job: to make memories of messages, to reflect on memories, or to learn from attempts."""
 
     id: int
     task: str
