@@ -6,6 +6,7 @@ A value that does not fit is an `InputError`, not pydantic's own.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
@@ -57,7 +58,7 @@ class Given(BaseModel):
         """
         try:
             return super().model_dump(**options)
-        except (PydanticSerializationError, UnicodeDecodeError) as error:
+        except (PydanticSerializationError, UnicodeError) as error:
             told = f"{type(self).__name__} holds a value that JSON cannot have"
             raise InputError(f"{told}; give texts, numbers, lists and dicts as metadata: {error}") from None
 
@@ -130,6 +131,19 @@ def _check_measure(value: float) -> float:
 
 Measure = Annotated[float, AfterValidator(_check_measure)]
 """A score, or another number of which means are calculated."""
+
+
+def json_text(value: Any) -> str:
+    """Write a value as JSON; what JSON has no form for, such as a datetime, becomes its `str()`.
+
+    Raises:
+        ValueError: The key of an object is no text or number, or it is nested too deeply.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"it cannot be written as JSON: {error}") from None
+
 
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 

@@ -7,7 +7,6 @@ caller chooses, or a new hexadecimal UUID.
 from __future__ import annotations
 
 import enum
-import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 from reme_core.errors import InputError
-from reme_core.given import WHEN_SAID, Count, Given, JsonObject, Measure, Moment, Observed
+from reme_core.given import WHEN_SAID, Count, Given, JsonObject, Measure, Moment, Observed, json_text
 
 
 def new_id() -> str:
@@ -122,7 +121,7 @@ class ToolCall(_FromClient):
     @field_validator("arguments", mode="before")
     @classmethod
     def _write_as_json(cls, value: Any) -> Any:
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else value
+        return json_text(value) if isinstance(value, dict) else value
 
 
 class Scope(TypedDict, total=False):

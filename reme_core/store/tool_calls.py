@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from reme_core.errors import InputError, did_you_mean
-from reme_core.given import AnyJson, Count, JsonObject, Measure, Moment, Observed
+from reme_core.given import AnyJson, Count, JsonObject, Measure, Moment, Observed, json_text
 from reme_core.postgres.database import Database
 from reme_core.store import rows
 from reme_core.store.sql import ENSURE_WORKSPACE, NUMBERS, load
@@ -77,7 +77,7 @@ class ToolCallResult(Observed):
     @field_validator("output", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
-        return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
+        return value if isinstance(value, str) else "" if value is None else json_text(value)
 
     @field_validator("input", mode="before")
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -44,6 +45,15 @@ async def test_calls_are_checked_and_each_counts_once(reme: Engine) -> None:
     }  # fmt: skip
     again = await reme.execute("add_tool_call_result", tool_call_results=calls[:6], **W)
     assert again.metadata["deduplication_stats"]["inserted_count"] == 0
+
+
+async def test_an_output_of_any_type_is_kept_as_text_and_one_that_cannot_be_leaves_the_others(reme: Engine) -> None:
+    outputs = [{"at": datetime(2024, 5, 6, tzinfo=UTC)}, {(1, 2): 3}, "fine"]
+    stored = await reme.tools.record("w", [{"tool_name": "clock", "output": output} for output in outputs])
+    [problem] = stored["validation_stats"]["invalid"]
+    assert problem["index"] == 1 and "output: it cannot be written as JSON" in problem["error"]
+    calls = await newest_calls(reme.database, "w", ["clock"], limit=9)
+    assert {one.output for one, _ in calls["clock"]} == {'{"at": "2024-05-06 00:00:00+00:00"}', "fine"}
 
 
 async def test_the_callers_own_hash_decides_where_one_is_given(reme: Engine) -> None:

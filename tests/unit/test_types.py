@@ -103,3 +103,15 @@ def test_a_kind_that_is_named_twice_is_one() -> None:
 )
 def test_tool_calls_are_read_flat_and_nested_with_text_and_with_objects(form: dict[str, object]) -> None:
     assert ToolCall.model_validate(form) == ToolCall(id="c", name="weather", arguments='{"city": "Århus"}')
+
+
+def test_arguments_that_json_has_no_form_for_are_told_as_texts() -> None:
+    at = datetime(2024, 5, 6, tzinfo=UTC)
+    assert ToolCall(arguments={"at": at}).arguments == '{"at": "2024-05-06 00:00:00+00:00"}'
+    with pytest.raises(InputError, match="arguments: it cannot be written as JSON: keys must be str"):
+        ToolCall(arguments={(1, 2): 3})
+
+
+def test_half_a_surrogate_pair_in_a_name_is_no_json() -> None:
+    with pytest.raises(InputError, match="a value that JSON cannot have"):
+        Memory(content="a", metadata={"told": {"\ud800": 1}}).model_dump(mode="json")
