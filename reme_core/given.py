@@ -10,14 +10,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from functools import cache
+from functools import cache, partial
 from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Final, Literal, Self, Union, Unpack, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError, model_validator
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from reme_core.errors import InputError
 
@@ -134,13 +134,13 @@ Measure = Annotated[float, AfterValidator(_check_measure)]
 
 
 def json_text(value: Any) -> str:
-    """Write a value as JSON; what JSON has no form for, such as a datetime, becomes its `str()`.
+    """Write a value as JSON; what JSON has no form for is written as pydantic would, or is its `str()`.
 
     Raises:
         ValueError: The key of an object is no text or number, or it is nested too deeply.
     """
     try:
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(value, ensure_ascii=False, default=partial(to_jsonable_python, fallback=str))
     except (TypeError, RecursionError) as error:
         raise ValueError(f"it cannot be written as JSON: {error}") from None
 

@@ -53,7 +53,19 @@ async def test_an_output_of_any_type_is_kept_as_text_and_one_that_cannot_be_leav
     [problem] = stored["validation_stats"]["invalid"]
     assert problem["index"] == 1 and "output: it cannot be written as JSON" in problem["error"]
     calls = await newest_calls(reme.database, "w", ["clock"], limit=9)
-    assert {one.output for one, _ in calls["clock"]} == {'{"at": "2024-05-06 00:00:00+00:00"}', "fine"}
+    assert {one.output for one, _ in calls["clock"]} == {'{"at": "2024-05-06T00:00:00Z"}', "fine"}
+
+
+async def test_the_model_judges_calls_whose_input_only_python_has(reme_with_chat: Engine, loopback: Loopback) -> None:
+    loopback.chat({"summary": "s", "evaluation": "e", "score": 1})
+    inputs = [{"at": datetime(2024, 5, 6, tzinfo=UTC)}, {1: "a", "b": {"c"}}, {(1, 2): 3}]
+    calls = [{"tool_name": "clock", "input": given, "output": "fine"} for given in inputs]
+    done = await reme_with_chat.execute("add_tool_call_result", tool_call_results=calls, **W)
+    assert [problem["index"] for problem in done.metadata["validation_stats"]["invalid"]] == [2]
+    stored = await newest_calls(reme_with_chat.database, "w", ["clock"], limit=9)
+    told = [{"at": "2024-05-06T00:00:00Z"}, {"1": "a", "b": ["c"]}]
+    assert sorted(str(one.input) for one, _ in stored["clock"]) == sorted(map(str, told))
+    assert {one.evaluation for one, _ in stored["clock"]} == {"e"}
 
 
 async def test_the_callers_own_hash_decides_where_one_is_given(reme: Engine) -> None:

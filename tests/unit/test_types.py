@@ -107,7 +107,7 @@ def test_tool_calls_are_read_flat_and_nested_with_text_and_with_objects(form: di
 
 def test_arguments_that_json_has_no_form_for_are_told_as_texts() -> None:
     at = datetime(2024, 5, 6, tzinfo=UTC)
-    assert ToolCall(arguments={"at": at}).arguments == '{"at": "2024-05-06 00:00:00+00:00"}'
+    assert ToolCall(arguments={"at": at}).arguments == '{"at": "2024-05-06T00:00:00Z"}'
     with pytest.raises(InputError, match="arguments: it cannot be written as JSON: keys must be str"):
         ToolCall(arguments={(1, 2): 3})
 
