@@ -114,8 +114,21 @@ def _check_depth(value: Any) -> Any:
 JsonObject = Annotated[dict[str, Any], AfterValidator(_check_depth)]
 """A JSON object, nested no deeper than 100 levels."""
 
-AnyJson = Annotated[Any, AfterValidator(_check_depth)]
-"""Any JSON value, nested no deeper than 100 levels."""
+
+def json_text(value: Any) -> str:
+    """Write a value as JSON; what JSON has no form for is written as pydantic would, or is its `str()`.
+
+    Raises:
+        ValueError: The key of an object is no text or number, or it is nested too deeply.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, default=partial(to_jsonable_python, fallback=str))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"it cannot be written as JSON: {error}") from None
+
+
+AnyJson = Annotated[Any, AfterValidator(_check_depth), AfterValidator(lambda value: json.loads(json_text(value)))]
+"""Any value as JSON gives it back, nested no deeper than 100 levels."""
 
 Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 """A number that fits an integer of Postgres; in imported libraries it may be negative."""
@@ -131,19 +144,6 @@ def _check_measure(value: float) -> float:
 
 Measure = Annotated[float, AfterValidator(_check_measure)]
 """A score, or another number of which means are calculated."""
-
-
-def json_text(value: Any) -> str:
-    """Write a value as JSON; what JSON has no form for is written as pydantic would, or is its `str()`.
-
-    Raises:
-        ValueError: The key of an object is no text or number, or it is nested too deeply.
-    """
-    try:
-        return json.dumps(value, ensure_ascii=False, default=partial(to_jsonable_python, fallback=str))
-    except (TypeError, RecursionError) as error:
-        raise ValueError(f"it cannot be written as JSON: {error}") from None
-
 
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 

@@ -85,7 +85,7 @@ class ToolCallResult(Observed):
         # Arguments often come as JSON text, as the model wrote them. As an object, their names can be compared.
         if isinstance(value, str):
             return value if (parsed := json_object(value)) is None else parsed
-        return {} if value is None else json.loads(json_text(value))
+        return {} if value is None else value
 
     @model_validator(mode="after")
     def _fill_hash(self) -> ToolCallResult:
