@@ -43,6 +43,18 @@ async def test_a_library_is_dumped_into_a_new_folder_and_loaded_elsewhere(
     assert len(listed) == 3
 
 
+async def test_a_callers_author_in_the_metadata_may_be_anything(reme: Engine, flow: Flow, tmp_path: Path) -> None:
+    """One such memory would keep its workspace from being retrieved from, listed and dumped."""
+    of_document = {"author": ["Ada", "Eva"]}
+    await reme.memories.add("w", Memory(kind=Kind.TASK, content="Read it.", metadata=of_document))
+    found = await reme.execute("retrieve_task_memory", workspace_id="w", query="read")
+    assert found.metadata["memory_list"][0]["metadata"]["author"] == ["Ada", "Eva"]
+    await act(flow, reme, "dump", path=str(tmp_path))
+    await reme.workspaces.load("v", tmp_path / "w.jsonl")
+    [loaded] = await reme.memories.list("v")
+    assert (loaded.author, loaded.metadata) == ("", of_document)
+
+
 async def test_a_workspace_is_copied_and_cleared(filled: Engine, flow: Flow) -> None:
     assert await act(flow, filled, "copy", workspace_id="twin", src_workspace_id="w") == {"size": 3}
     with pytest.raises(ConflictError, match="not empty"):

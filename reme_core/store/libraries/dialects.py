@@ -96,6 +96,7 @@ class WireRow:
         created = self._time("time_created")
         updated = self._time("time_modified") or created
         is_expired = self._row.get("store_status") == "expired"
+        author = self.metadata.get("author")  # of ExperienceMaker it is the name; callers may keep anything there
         values = {
             "workspace_id": self._text("workspace_id"),
             "memory_id": self._memory_id() or self._fingerprint(),
@@ -107,7 +108,7 @@ class WireRow:
             "observed_at": _moment("timestamp", self._row.get("timestamp")),  # in a MemoryNode, when it was said
             "created_at": created,
             "updated_at": updated,
-            "author": self._text("author") or _string("author", self.metadata.get("author")),
+            "author": self._text("author") or (author if isinstance(author, str) else ""),
             "status": Status.EXPIRED if is_expired else Status.ACTIVE,
             "expired_at": updated if is_expired else None,
         }
