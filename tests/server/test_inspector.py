@@ -183,6 +183,11 @@ async def test_a_key_opens_its_own_workspaces_alone(client: httpx.AsyncClient, r
     assert 'reme_key=""' in out.headers["set-cookie"]
 
 
+async def test_where_there_are_no_keys_any_text_signs_in_and_none_is_kept(client: httpx.AsyncClient) -> None:
+    signed_in = await client.post("/inspector/sign-in", data={"key": "密码"}, headers=OURS)
+    assert (signed_in.status_code, signed_in.headers.get("set-cookie")) == (303, None)
+
+
 @pytest.mark.parametrize(
     "origin", [None, "null", "http://localhost:3000", "https://evil.example", "http://evil.example"]
 )

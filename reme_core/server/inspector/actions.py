@@ -36,13 +36,14 @@ async def sign_in(request: Request, service: TheService) -> Response:
     form = await form_of(request, most_bytes=_MOST_SIGN_IN_BYTES)
     key, back = form.get("key", ""), form.get("next", "")
     try:
-        await service.keys.access(key)
+        access = await service.keys.access(key)
     except AccessError:
         return render(request, "sign_in.html", code=401, next=back, wrong=True)
     # Only to a page of the inspector, since the link to this page may have named any address as the next one.
     answer = RedirectResponse(back if back.startswith("/inspector") else "/inspector", 303, headers=HEADERS)
-    secure = request.url.scheme == "https"
-    answer.set_cookie(KEY_COOKIE, key, path="/inspector", httponly=True, samesite="strict", secure=secure)
+    if access.key_id:  # else there are no keys, and the text may be any
+        secure = request.url.scheme == "https"
+        answer.set_cookie(KEY_COOKIE, key, path="/inspector", httponly=True, samesite="strict", secure=secure)
     return answer
 
 
