@@ -6,8 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Final
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -55,8 +54,12 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with self._count_under_way():
-            await self._answer(scope, receive, send)
+        self._under_way += 1
+        try:
+            with self._metrics.in_progress.track_inprogress():
+                await self._answer(scope, receive, send)
+        finally:  # however it ends: an answer, too, may fail or be cancelled
+            self._under_way -= 1
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -103,17 +106,6 @@ class Guard:
             elif problem is not None and streams:
                 await _send_last_words(send, error_event(*problem[1:], request_id))
             self._note(scope, status or 499, time.perf_counter() - started)  # 499: nginx's, for a caller that hung up
-
-    @contextmanager
-    def _count_under_way(self) -> Iterator[None]:
-        """A block in which a request is under way, however it ends: its answer, too, may fail or be cancelled."""
-        self._metrics.in_progress.inc()
-        self._under_way += 1
-        try:
-            yield
-        finally:
-            self._metrics.in_progress.dec()
-            self._under_way -= 1
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request that was answered, and log it."""
