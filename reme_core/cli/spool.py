@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -80,7 +81,7 @@ def retry(session: Session, file: File = None) -> None:
 def _open_spool(session: Session, file: Path | None) -> Spool:
     from reme_core.spool.waiting import Spool, spool_path
 
-    if file is not None and not file.exists():
+    if file is not None and not os.path.exists(file):  # noqa: PTH110 - `Path.exists` raises where nobody may look
         raise NotFoundError(f"there is no file {file}; a spool is made when a turn first has to wait")
     if file is not None and not _is_spool(file):
         raise InputError(f"{file} is no spool; name the file that the adapter was given")

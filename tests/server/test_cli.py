@@ -314,6 +314,8 @@ def test_a_library_with_a_bad_line_is_left_out_and_the_line_is_named(reme: Reme,
         (["recall", "tea", "-w", "alice", "--set", "nonsense"], 2, "not of the form key=value"),
         (["workspaces", "--config", "missing.yaml"], 2, "cannot read the configuration file"),
         (["workspaces", "--config", ""], 2, "cannot read the configuration file"),
+        (["load", "x" * 300, "-w", "alice"], 2, "File name too long"),
+        (["spool", "list", "--file", "x" * 300], 3, "there is no file"),
         (["load", "/proc/self/mem", "-w", "alice"], 2, "cannot read /proc/self/mem"),  # it opens, and cannot be read
         (["workspaces", "--set", "http.port=" + "[" * 60_000], 2, "http.port"),
         (["recall", "tea"], 2, "--workspace"),

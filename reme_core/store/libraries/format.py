@@ -13,6 +13,7 @@ out:
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -158,7 +159,8 @@ def library_path(path: Path | str, workspace: str) -> Path:
     'team%2Falice.jsonl'
     """
     path = Path(path)
-    return path / f"{workspace.translate(_NOT_IN_FILE_NAMES)}.jsonl" if path.is_dir() else path
+    is_folder = os.path.isdir(path)  # noqa: PTH112 - `Path.is_dir` raises where nobody may look
+    return path / f"{workspace.translate(_NOT_IN_FILE_NAMES)}.jsonl" if is_folder else path
 
 
 def _extras(memory: Memory, wire: WireRow) -> dict[str, Any]:
