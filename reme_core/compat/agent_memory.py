@@ -27,6 +27,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,10 @@ def load_agent_memory(path: str = DEFAULT_PATH) -> AgentMemory:
     if path.startswith(_WORKSPACE):
         with ReMe() as reme:
             return reme.episodes.as_memory(_workspace_of(path), bounded=True)
-    if not Path(path).exists():
-        log.info("there is no memory at %s yet", path)
-        return new_agent_memory()
+    with suppress(OSError):  # where nobody may look, `read_memory` says so
+        if not Path(path).exists():
+            log.info("there is no memory at %s yet", path)
+            return new_agent_memory()
     # A broken file is an error: the helper took it for an empty memory, and overwrote it at the next save.
     return read_memory(path)
 

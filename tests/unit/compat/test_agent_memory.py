@@ -239,6 +239,11 @@ def test_a_bad_file_is_named_with_what_is_wrong(tmp_path: Path, text: bytes, mes
         load_agent_memory(str(path))
 
 
+def test_a_path_where_no_file_can_be_looked_for_is_an_error_and_no_empty_memory() -> None:
+    with pytest.raises(InputError, match="File name too long"):
+        load_agent_memory("x" * 300)
+
+
 def test_what_json_cannot_hold_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "agent_memory.json"
     save_agent_memory(played(), str(path))
