@@ -69,6 +69,7 @@ def create_server(service: Service) -> Server[Any, Any]:
 
     Raises:
         ConfigurationError: `mcp.tools` names an unknown flow.
+        FlowError: A flow cannot be built.
     """
     server: Server[Any, Any] = Server("reme-core", version=__version__, instructions="Long-term memory for agents.")
     handlers = _Handlers(service, server)
