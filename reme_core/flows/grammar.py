@@ -111,6 +111,8 @@ class _Reader:
             return self._tree(ast.parse(self._source, mode="eval").body)
         except SyntaxError as error:
             raise self._translate(error) from None
+        except UnicodeEncodeError as error:  # half of a surrogate pair within a string
+            raise fault(self._text, self._indent + error.start, f"unexpected {self._source[error.start]!r}") from None
         except (RecursionError, MemoryError):
             raise FlowError("the flow is too long, or nested too deeply; divide it into several flows") from None
 

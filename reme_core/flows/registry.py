@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from reme_core.errors import FlowError, did_you_mean
 from reme_core.flows.state import State
@@ -78,6 +78,9 @@ class Parameter:
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise FlowError(f"parameter '{self.name}' must be {self.type_name}, not {value!r}: {reason}") from None
+        except PydanticSerializationError:
+            problem = "half of a surrogate pair, or lists nested too deeply"
+            raise FlowError(f"parameter '{self.name}' holds what JSON cannot have: {problem}") from None
         if isinstance(checked, int) and checked < 0:  # all whole numbers that ops take count something
             raise FlowError(f"parameter '{self.name}' cannot be negative, but is {checked}")
         return checked

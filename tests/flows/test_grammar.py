@@ -78,6 +78,7 @@ def test_arguments_keep_their_types() -> None:
         ("a; b", "unexpected ';'", 2),
         ("a >> ", "expected the name of an op, not the end", 5),
         ("a(k=__import__('os'))", "expected a value", 5),
+        ("a(k='x\ud800')", "unexpected '\\ud800'", 7),
         ("a(k=f'{b}')", "expected a value, not 'f'{b}''", 5),
         ("a(**k)", "unexpected '*'", 3),
         ("(a b)", "expected '>>', '|' or the end, not 'b'", 4),

@@ -22,6 +22,10 @@ from tests.loopback import Loopback
 
 CONTENTS = ["Dates as YYYY-MM-DD.", "Compare three airlines.", "Check the baggage rules.", "Ask for an aisle seat."]
 
+NESTED: Any = []
+for _ in range(300):
+    NESTED = [NESTED]
+
 
 def made(*overrides: str) -> Settings:
     return Settings.load(*overrides, environ={})
@@ -118,6 +122,8 @@ def test_credentials_addresses_paths_and_flows_are_out_of_reach(key: str, nested
         ({"op.recall.params.threshold_score": 1e300}, r"others from -10,000 to 10,000"),
         ({"op.recall.params.threshold_score": float("nan")}, r"op\.recall\.params\.threshold_score"),
         ({"op.rerank.params.top_k": "7"}, r"must be int"),
+        ({"op.rerank.params.top_k": NESTED}, r"config\.op\.rerank\.params\.top_k: .* JSON"),
+        ({"language": "\ud800"}, r"config\.language: .* JSON"),
         ({"op.recall_personal.params.type_weights": {"insight": 1e300}}, r"others from -10,000 to 10,000"),
         ({"language": "fr"}, r"config\.language: "),
         ({"op.rerank.language": "fr"}, r"config\.op\.rerank\.language: "),
