@@ -48,9 +48,9 @@ Connection = AsyncConnection[Any]
 class RuleList:
     """The shown rules of one task (or for all tasks), and how a batch of episodes changes them."""
 
-    shown: list[str]
-    last_place: int
     most: int
+    shown: list[str] = field(default_factory=list)
+    last_place: int = 0
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, rules: Iterable[str], episode: int, *, author: str = "rules") -> None:
@@ -160,13 +160,10 @@ async def add_global_rules(
 
 def _group_rules(tasks: Iterable[str], stored: Iterable[Sequence[Any]]) -> dict[str, RuleList]:
     """The shown rules of these tasks; an empty name has the rules for all tasks."""
-    found: dict[str, list[tuple[str, int]]] = {task: [] for task in tasks}
-    for task, rule, place in stored:
-        found[task].append((rule, place))
-    lists = {}
-    for task, shown in found.items():
-        most = MAX_TASK_RULES if task else MAX_GLOBAL_RULES
-        lists[task] = RuleList([rule for rule, _ in shown][-most:], shown[-1][1] if shown else 0, most)
+    lists = {task: RuleList(MAX_TASK_RULES if task else MAX_GLOBAL_RULES) for task in tasks}
+    for task, rule, place in stored:  # the newest last
+        lists[task].shown.append(rule)
+        lists[task].last_place = place
     return lists
 
 
@@ -196,17 +193,12 @@ def _rows_to_write(
     lists = _group_rules({e.task_id for e in fresh} | {row[0] for row in stored["rules_shown"]}, stored["rules_shown"])
     scores = []
     for episode in fresh:
-        attempts[episode.task_id] = attempts.get(episode.task_id, 0) + 1
-        scores.append(
-            {
-                "task_id": episode.task_id,
-                "attempt": attempts[episode.task_id],
-                "score": episode.score,
-                "episode_id": episode.episode_id,
-            }
-        )
+        task = episode.task_id
+        attempts[task] = attempts.get(task, 0) + 1
+        row = {"task_id": task, "attempt": attempts[task], "score": episode.score, "episode_id": episode.episode_id}
+        scores.append(row)
         rules = outcome_rules(episode.score, episode.mistakes, episode.successes, settings)
-        lists[episode.task_id].add(rules, episode.number or 0)
+        lists[task].add(rules, episode.number or 0)
     return {
         "insert_episodes": [_episode_row(episode) for episode in fresh],
         "insert_scores": scores,
