@@ -91,8 +91,8 @@ class _Tasks:
     """The tasks of an outbox in this process."""
 
     running: set[asyncio.Task[Any]] = field(default_factory=set)
-    under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    """Deliveries, by their workspaces."""
+    under_way: weakref.WeakValueDictionary[str, asyncio.Task[None]] = field(default_factory=weakref.WeakValueDictionary)
+    """Deliveries, by their workspaces; some may have ended."""
     of_others: asyncio.Task[None] | None = None
     keeping: asyncio.Task[None] | None = None
 
@@ -259,12 +259,7 @@ class Outbox:
         task = self.tasks.under_way.get(workspace)
         if task is None or task.done():
             task = self.tasks.under_way[workspace] = self._spawn(self._deliver(workspace, entries))
-            task.add_done_callback(lambda ended: self._end(workspace, ended))
         return task
-
-    def _end(self, workspace: str, task: asyncio.Task[None]) -> None:
-        if self.tasks.under_way.get(workspace) is task:
-            del self.tasks.under_way[workspace]
 
     async def _deliver(self, workspace: str, entries: Sequence[Entry] | None) -> None:
         """Deliver these entries of a workspace, by default all that wait."""
