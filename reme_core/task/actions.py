@@ -29,11 +29,6 @@ class Action:
     """The Python in which it stands; the arguments of such a call are not read."""
     message_ids: tuple[str, ...] = ()
 
-    @property
-    def call_key(self) -> tuple[str, str, str]:
-        """Equal for calls of the same tool with the same arguments."""
-        return self.tool, self.code, json.dumps(self.arguments, sort_keys=True, default=str)
-
 
 @dataclass(frozen=True)
 class Fix:
@@ -110,10 +105,11 @@ def unresolved_errors(actions: Sequence[Action]) -> list[Action]:
 
 def repeated_calls(actions: Sequence[Action]) -> list[tuple[Action, int]]:
     """Calls made at least three times with the same arguments and the same result, each with how many times."""
-    counts: dict[tuple[tuple[str, ...], str], list[Action]] = {}
+    counts: dict[tuple[str, ...], list[Action]] = {}
     for action in actions:
         if action.result or not action.code:  # of the calls in a block only the last has a result that is known
-            counts.setdefault((action.call_key, action.result), []).append(action)
+            arguments = json.dumps(action.arguments, sort_keys=True, default=str)
+            counts.setdefault((action.tool, action.code, arguments, action.result), []).append(action)
     return [(same[0], len(same)) for same in counts.values() if len(same) >= _MANY]
 
 
