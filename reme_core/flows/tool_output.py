@@ -69,23 +69,16 @@ def _error_in_json(text: str) -> str | None:
     refused = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
     bad = str(value.get("status", value.get("state", ""))).lower() in _BAD_WORDS
     failed = any(value.get(name) is False for name in ("success", "ok", "succeeded", "successful"))
+    failed = failed or any(value.get(name) is True for name in _IS_ERROR)
     exit_code = next((value[name] for name in _EXIT_NAMES if name in value), 0)
-    if (
-        refused
-        or bad
-        or failed
-        or exit_code not in (0, "0", None)
-        or any(value.get(name) is True for name in _IS_ERROR)
-    ):
-        return next((_explanation(value[name]) for name in _EXPLAINS if value.get(name)), text)
-    return ""
+    return _explanation(value, text) if refused or bad or failed or exit_code not in (0, "0", None) else ""
 
 
-def _explanation(value: Any) -> str:
+def _explanation(value: Any, text: str = "") -> str:
+    """The words of a field that names an error; of an object without an explanation its `text`."""
     if isinstance(value, dict):
-        return next(
-            (_explanation(value[name]) for name in _EXPLAINS if value.get(name)), json.dumps(value, ensure_ascii=False)
-        )
+        told = next(filter(None, map(value.get, _EXPLAINS)), None)
+        return (text or json.dumps(value, ensure_ascii=False)) if told is None else _explanation(told)
     if isinstance(value, list):
         return _explanation(value[0]) if value else ""
     return str(value)
