@@ -36,7 +36,8 @@ class Response(BaseModel):
 
     Attributes:
         answer: Guidance, a note, or the memories as JSON text.
-        messages: What an agent loop was asked, said and did, in ReMe 0.1's form; empty for all other flows.
+        messages: In ReMe 0.1's form, what an agent loop was asked, said and did, or the conversation that fits a
+            window; empty for all other flows.
         success: Always true; a flow that fails raises an error.
         metadata: `memory_list`, `update_result`, `action_result` …, whichever the flow has.
     """

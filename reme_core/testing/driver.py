@@ -128,6 +128,6 @@ class Driver(ABC):
 
         Args:
             model: The agent's model, to be wrapped in a model class of the framework.
-            options: Keyword arguments for the adapter's memory, as `TurnMemory` takes them: `database_url` or `client`,
-                `workspace_id`, `kinds`, `top_k`, `token_budget`, `on_error`, `write`, `patience`, `spool`.
+            options: Keyword arguments for the adapter's memory: `database_url` or `client`, `workspace_id`, options of
+                `TurnMemory`, and some that it has to refuse.
         """

@@ -35,7 +35,7 @@ class Counts:
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens and calls of the chat models that worked for memory: query rewriting, summaries."""
+    """Tokens and calls of the chat models that worked for memory: read conversations, wrote summaries."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
