@@ -72,7 +72,8 @@ class LongTermMemory(BaseModel, Closing):
             written = [options.pop(name, None) for name in ("database", "data_dir", "redact")]
             if database_url is client is None:
                 database_url = _settings(*written)
-        refuse_unknown(options.keys() - {"class_name", *_own_names(type(self))}, *_own_names(type(self)))
+        own = [name for name in type(self).model_fields if name not in LongTermMemory.model_fields]
+        refuse_unknown(options.keys() - {"class_name", *own}, *own)
         chat = as_chat(chat_model) if chat_model is not None else None
         turn = TurnMemory(database_url, workspace_id, client=client, chat=chat, **given)
         super().__init__(
@@ -117,10 +118,6 @@ class LongTermMemory(BaseModel, Closing):
         """Deliver what waits, and disconnect; the next use connects again."""
         if self._turn is not None:
             await self._turn.aclose()
-
-
-def _own_names(kind: type[BaseModel]) -> list[str]:
-    return [name for name in kind.model_fields if name not in LongTermMemory.model_fields]
 
 
 def _address(settings: Settings) -> str | None:

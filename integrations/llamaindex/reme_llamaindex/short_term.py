@@ -72,9 +72,7 @@ class ConversationStore(AsyncDBChatStore):
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
         """Append messages."""
-        for message in messages:
-            self.count += 1
-            self.stored.setdefault(key, []).append(StoredMessage(self.count, status, _as_json(message)))
+        self.load(key, [StoredMessage(0, status, _as_json(message)) for message in messages])
 
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
@@ -118,7 +116,7 @@ class ConversationStore(AsyncDBChatStore):
         return self._of(key, None)
 
     def load(self, key: str, messages: Iterable[StoredMessage]) -> None:
-        """Append messages of a conversation that `dump` gave, each with its status."""
+        """Append messages of a conversation, such as `dump` gave, each with its status and a new number."""
         for stored in messages:
             self.count += 1
             self.stored.setdefault(key, []).append(stored._replace(number=self.count))
