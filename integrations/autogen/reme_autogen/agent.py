@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Self
 
@@ -14,16 +14,16 @@ from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, MemoryQu
 from autogen_core import CancellationToken, ComponentModel
 from autogen_core.memory import Memory
 from autogen_core.model_context import ChatCompletionContext
-from autogen_core.models import ChatCompletionClient, LLMMessage, RequestUsage
+from autogen_core.models import ChatCompletionClient, RequestUsage
 from autogen_core.tools import StaticStreamWorkbench, StaticWorkbench, Workbench
 
-from reme_autogen.context import ContextWithNote, what_fits
+from reme_autogen.context import ContextWithNote
 from reme_autogen.convert import from_chat, from_events, from_model
 from reme_autogen.memory import ReMeMemory, cancellable, note_contents
 from reme_autogen.recorder import team_of_new_agent, team_of_running_agent
 from reme_autogen.tools import ReMeTool
 from reme_core.errors import InputError
-from reme_core.turn import TurnMemory, calls_in, check_flag, stable_id
+from reme_core.turn import calls_in, check_flag, stable_id
 from reme_core.types import Message, new_id
 
 Event = BaseAgentEvent | BaseChatMessage | Response
@@ -79,7 +79,7 @@ class ReMeAssistantAgent(AssistantAgent):
         others = [one for one in memories if one is not self._reme]
         check_flag("memory_tools", memory_tools)
         self._session_id = ""  # until the first turn, which knows the team
-        self._context_with_note = _AgentContext(model_context, self._reme.turn, lambda: self._session_id)
+        self._context_with_note = _AgentContext(model_context, self._reme.turn)
         tools_of_memory = [*(ReMeTool.all(self._reme) if memory_tools else []), *ReMeTool.of_window(self._reme)]
         there = {tool.name for tool in _memory_tools_in(workbench)}  # of an agent that is loaded
         own: list[Any] = [tool for tool in tools_of_memory if tool.name not in there]
@@ -115,7 +115,7 @@ class ReMeAssistantAgent(AssistantAgent):
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> AsyncGenerator[Event, None]:
         """Run one turn: recall, run the agent, record, and then return the response."""
-        self._session_id = self._session_id or self._new_session()
+        self._session_id = self._context_with_note.session_id = self._session_id or self._new_session()
         heard = [from_chat(message, self.name, self._session_id) for message in messages]
         # With its words, since an application may give two messages one id.
         turn_id = stable_id(heard[-1].message_id, heard[-1].content) if heard else new_id()
@@ -234,14 +234,6 @@ def _memory_tools_in(workbench: Workbench | Sequence[Workbench] | None) -> list[
 
 class _AgentContext(ContextWithNote):
     """Wraps the agent's own context. Only the inner one is dumped, since loading the agent wraps it again."""
-
-    def __init__(self, inner: ChatCompletionContext | None, turn: TurnMemory, session: Callable[[], str]) -> None:
-        super().__init__(inner, turn.position)
-        self._turn = turn
-        self._session = session
-
-    async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
-        return await what_fits(self._turn, messages, self._session())
 
     def dump_component(self) -> ComponentModel:
         return self.inner.dump_component()

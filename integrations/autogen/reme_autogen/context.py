@@ -19,14 +19,14 @@ from reme_core.types import Message, new_id
 
 
 class ContextWithNote(ChatCompletionContext):
-    """A context around another one, which shows its messages with a note and never stores the note."""
+    """A context around another one, which shows what fits of its messages, with a note, and never stores the note."""
 
-    def __init__(self, inner: ChatCompletionContext | None = None, position: Position = "user") -> None:
-        """Show the messages of `inner`, by default an unbounded context, with the note at `position`."""
+    def __init__(self, inner: ChatCompletionContext | None, turn: TurnMemory) -> None:
+        """Show the messages of `inner`, by default an unbounded context, as the memory's options say."""
         super().__init__()
-        self.position = position
         self.inner = inner if inner is not None else UnboundedChatCompletionContext()
-        self.note = ""
+        self.note = self.session_id = ""  # until a turn sets them
+        self._turn = turn
 
     async def add_message(self, message: LLMMessage) -> None:
         """Add a message to the inner context."""
@@ -34,11 +34,8 @@ class ContextWithNote(ChatCompletionContext):
 
     async def get_messages(self) -> list[LLMMessage]:
         """The messages of the inner context that fit, with the note."""
-        return with_note(await self.fit(await self.inner.get_messages()), self.note, self.position)
-
-    async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
-        """The messages that fit the model's window; here all of them."""
-        return messages
+        fitting = await what_fits(self._turn, await self.inner.get_messages(), self.session_id)
+        return with_note(fitting, self.note, self._turn.position)
 
     async def clear(self) -> None:
         """Clear the inner context."""
@@ -84,7 +81,7 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         """
         if not isinstance(memory, ReMeMemory) or not isinstance(inner, ChatCompletionContext | None):
             raise InputError("give a ReMeModelContext a memory and a context: ReMeModelContext(ReMeMemory(…), inner)")
-        super().__init__(inner, memory.turn.position)
+        super().__init__(inner, memory.turn)
         self.memory = memory
         self._name = new_id()
         self._asked = 0
@@ -101,9 +98,9 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
 
     async def get_messages(self) -> list[LLMMessage]:
         """The messages of the inner context that fit, with the note; each turn recalls once."""
-        session_id = self.memory.contexts.session_of(self.inner)
+        self.session_id = self.memory.contexts.session_of(self.inner)
         shown = await visible_messages(self.inner)
-        note = await self.memory.turn.begin(shown, f"{self._name}:{self._asked}", session_id=session_id)
+        note = await self._turn.begin(shown, f"{self._name}:{self._asked}", session_id=self.session_id)
         self.note = note.text
         return await super().get_messages()
 
@@ -122,10 +119,6 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
         number = inner.pop("reme_resets", 0)
         await super().load_state(inner)
         await self.memory.contexts.go_on(self.inner, number)
-
-    async def fit(self, messages: list[LLMMessage]) -> list[LLMMessage]:
-        """The messages that fit the memory's window, with a summary of the others."""
-        return await what_fits(self.memory.turn, messages, self.memory.contexts.session_of(self.inner))
 
     def _to_config(self) -> ReMeModelContextConfig:
         return ReMeModelContextConfig(memory=self.memory.dump_component(), inner=self.inner.dump_component())
