@@ -51,14 +51,11 @@ class Deps:
         """The same with the chat model and the language that the settings of one op name.
 
         Raises:
-            ConfigurationError: It names a chat model that is not there.
+            ConfigurationError: It names a chat model that is not there, since it has no endpoint or is offline.
         """
-        if not (override.llm or override.language):
-            return self
-        chat, language = self.chat, override.language or self.language
-        if override.llm:
-            if override.llm not in self.chats:
-                key = f"llm.{override.llm}"
-                raise ConfigurationError(f"the chat model '{override.llm}' is not set; add {key}.model_name=...")
-            chat = self.chats[override.llm]
-        return dataclasses.replace(self, chat=chat, language=language)
+        name = override.llm
+        if name and name not in self.chats:
+            needed = f"llm.{name}.model_name, and its base_url or api_key"
+            raise ConfigurationError(f"the chat model '{name}' cannot be asked; set {needed}")
+        chat = self.chats[name] if name else self.chat
+        return dataclasses.replace(self, chat=chat, language=override.language or self.language)

@@ -35,7 +35,7 @@ async def test_settings_choose_the_chat_model_of_one_op() -> None:
     flow = build("ask >> look", settings=override)
     state = await run(flow, flow.start({"query": "q"}), deps(chats={"small": small}))
     assert state.report["look"]["chat"] is small
-    with pytest.raises(ConfigurationError, match=r"llm\.small\.model_name"):
+    with pytest.raises(ConfigurationError, match=r"llm\.small\.model_name, and its base_url or api_key"):
         await run(flow, flow.start({"query": "q"}), deps())
 
 
