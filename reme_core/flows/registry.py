@@ -103,9 +103,9 @@ class Op:
     uses: frozenset[str]
     writes: frozenset[str]
     parameters: Mapping[str, Parameter]
-    aliases: tuple[str, ...] = ()
-    deletes: bool = False
-    only_reads: bool = False
+    aliases: tuple[str, ...]
+    deletes: bool
+    only_reads: bool
 
     def works_on(self, state: type[State]) -> bool:
         """Whether a state of this class is one that it takes."""
@@ -149,9 +149,12 @@ def op(
 
     def register(function: Function) -> Function:
         own = name or function.__name__
-        fields = {"reads": frozenset(reads), "uses": frozenset(uses), "writes": frozenset(writes)}
-        titles = (*aliases, *reme01.old_names(own))
-        made = _make_op(function, own, titles, fields, deletes=deletes, only_reads=only_reads)
+        where = f"the op '{own}' ({_origin(function)})"
+        states, parameters = _read_signature(function, where, {*reads, *uses, *writes})
+        made = Op(
+            own, function, states, frozenset(reads), frozenset(uses), frozenset(writes), parameters,
+            (*aliases, *reme01.old_names(own)), deletes, only_reads,
+        )  # fmt: skip
         for title in (own, *made.aliases):
             holder = _ops.get(_aliases.get(title, title))
             # A module that is imported anew may register its own op again; another one may not.
@@ -189,16 +192,10 @@ def all_ops() -> list[Op]:
     return [_ops[name] for name in sorted(_ops)]
 
 
-def _make_op(
-    function: Callable[..., Awaitable[None]],
-    name: str,
-    aliases: tuple[str, ...],
-    fields: dict[str, frozenset[str]],
-    *,
-    deletes: bool,
-    only_reads: bool,
-) -> Op:
-    where = f"the op '{name}' ({_origin(function)})"
+def _read_signature(
+    function: Callable[..., Awaitable[None]], where: str, fields: Collection[str]
+) -> tuple[tuple[type[State], ...], dict[str, Parameter]]:
+    """The states that an op works on, and its parameters; errors begin with `where`."""
     if not inspect.iscoroutinefunction(function):
         raise FlowError(f"{where} must be an 'async def'")
     hints = typing.get_type_hints(function)
@@ -211,14 +208,11 @@ def _make_op(
     if any(p.kind is not inspect.Parameter.KEYWORD_ONLY for p in settings):
         raise FlowError(f"{where} must take its parameters by keyword only: (state, deps, *, parameters)")
     # A wrong name would pass every check of a flow, and the op would fail when it runs.
-    for field in frozenset().union(*fields.values()):
+    for field in fields:
         unknown = [state.__name__ for state in states if field not in state.model_fields]
         if unknown and not field.startswith("extra."):
             raise FlowError(f"{where} names a field that {unknown[0]} lacks; call one of your own 'extra.{field}'")
-    parameters = {p.name: Parameter(p.name, hints.get(p.name, Any), p.default) for p in settings}
-    return Op(
-        name, function, states, **fields, parameters=parameters, aliases=aliases, deletes=deletes, only_reads=only_reads
-    )
+    return states, {p.name: Parameter(p.name, hints.get(p.name, Any), p.default) for p in settings}
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
