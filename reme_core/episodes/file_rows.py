@@ -74,11 +74,11 @@ def episode_row(entry: Entry, again: int) -> dict[str, Any]:
     steps, summary = entry.get("steps", 0), entry.get("summary", "")
     row: dict[str, Any] = {
         "episode_id": store.digest(identity(entry), again),
-        "task_id": task if isinstance(task, str) else str(task),
+        "task_id": str(task),
         "worker_id": "",
         "score": float(score) if isinstance(score, int | float) else 0.0,
         "steps": steps if type(steps) is int and abs(steps) < 2**31 else 0,
-        "summary": summary if isinstance(summary, str) else str(summary or ""),
+        "summary": str(summary or ""),
         "mistakes": [],
         "successes": [],
         "finished_at": _parse_timestamp(entry.get("timestamp")),

@@ -147,7 +147,7 @@ async def _decide_change(state: SummaryState, deps: Deps) -> Change:
     ids = [*wanted, *state.confirmed, *(close.memory_id for close in state.closing)]
     ids += [memory.memory_id for same in state.confirmed.values() for memory in same]
     # Closed memories as well: their ids are taken.
-    stored = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None), limit=max(len(ids), 1))
+    stored = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None), limit=len(ids))
     known: Mapping[str, Memory] = {memory.memory_id: memory for memory in stored}
     again: dict[str, list[Source]] = {}
     for memory_id, same in state.confirmed.items():
