@@ -220,7 +220,9 @@ def _merge(
 def _without_inventions(story: str, lines: Sequence[_Line]) -> str:
     """A story without sentences that name a file or a number which is not in the turns."""
     named = {name for line in lines for name in _NAMED.findall(line.text)}
-    kept = [said for said in _SENTENCE.split(story.strip()) if set(_NAMED.findall(said)) <= named]
+    # A model that fails may write one word without end, in which to look for names would take minutes.
+    sentences = map(_clip, _SENTENCE.split(story.strip()))
+    kept = [said for said in sentences if set(_NAMED.findall(said)) <= named]
     return " ".join(kept)[:_STORY]
 
 

@@ -247,7 +247,8 @@ async def test_the_same_conversation_is_summarised_once_and_again_when_it_has_gr
             [int(number) for number in re.findall(rf"\[(\d+)\] \w+: {words}", record)]
             for words in ("I still need", "We will use")
         )
-        return {"tasks": task, "decisions": [*decision, 999], "story": "It went on. It broke 99 times in x.py."}
+        story = f"It went on. It broke 99 times in x.py. {'o' * 5_000}"
+        return {"tasks": task, "decisions": [*decision, 999], "story": story}
 
     loopback.chat(choose)
     said = talk(15)
@@ -256,7 +257,7 @@ async def test_the_same_conversation_is_summarised_once_and_again_when_it_has_gr
     summary = first.messages[first.places.index(-1)].content
     assert "Open tasks:\n- I still need to update deploy/prod.yaml." in summary
     assert "Decisions:\n- We will use port 8443 instead of 8080." in summary
-    assert "What happened: It went on.\n" in summary and "99" not in summary  # nobody named it
+    assert f"What happened: It went on. {'o' * 599}…\n" in summary and "99" not in summary  # nobody named it
     assert "chosen and written by loop-chat" in summary
     more = [*said, *step(90), Message(content="And now?")]
     again = await fit(reme_with_chat, more)
