@@ -28,7 +28,7 @@ merged.
 _SAME_SITUATION = 0.88
 _CANDIDATES = 5  # stored lessons that a new one is compared with
 
-_NUMBER = re.compile(r"\w*\d[\w.:/-]*")
+_NUMBER = re.compile(r"\b\w*\d[\w.:/-]*")  # from the begin of a word only: else a very long one takes minutes
 
 
 @op(reads={"memories"}, writes={"memories", "confirmed", "vectors", "same_from", "expected_version"})
