@@ -53,10 +53,11 @@ def failure_lesson(segment: Segment, language: Language) -> Memory | None:
     actions, answer = actions_of(segment.messages), answer_of(segment)
     # The last errors are nearest to how it ended; more than two are a log.
     stuck, loops = unresolved_errors(actions)[-2:], repeated_calls(actions)[:1]
-    # An attempt without a score may have gone well.
-    if not is_scored(segment.trajectory) and not stuck:
+    has_score = is_scored(segment.trajectory)
+    # An attempt without a score may have gone well, and "it failed" alone helps nobody.
+    if not (has_score or stuck) or not (actions or answer):
         return None
-    sentences = [phrase("failure_done", language, score=_score(segment))] if is_scored(segment.trajectory) else []
+    sentences = [phrase("failure_done", language, score=_score(segment))] if has_score else []
     for action in stuck:
         arguments = format_arguments(action.arguments)[:_MAX_ARGUMENTS]
         sentences.append(phrase("failure_error", language, tool=action.tool, arguments=arguments, error=action.error))
@@ -70,9 +71,6 @@ def failure_lesson(segment: Segment, language: Language) -> Memory | None:
         sentences.append(phrase("failure_answer", language, answer=answer))
     elif actions:
         sentences.append(phrase("failure_open", language))
-    # "It failed" alone helps nobody.
-    if not (actions or answer):
-        return None
     confidence = 0.8 if stuck or loops else 0.6 if path else 0.5
     tools = [action.tool for action in actions]
     return _lesson(segment, sentences, language, actions, confidence=confidence, step_type="failure", tools=tools)
