@@ -97,7 +97,7 @@ class ReMeAssistantAgent(AssistantAgent):
         )
         self._resets = 0
         self._team = ""
-        self._loaded: _Loaded | None = None
+        self._loaded: _Conversation | None = None
 
     @property
     def description(self) -> str:
@@ -156,7 +156,7 @@ class ReMeAssistantAgent(AssistantAgent):
         shared = self._reme.session_id or team_of_running_agent()
         if not shared:
             return new_id()
-        loaded = _loaded.get((shared, self._resets))
+        loaded = _conversations.get((shared, self._resets))
         return loaded.session_id if loaded else f"{shared}#{self._resets}" if self._resets else shared
 
     async def save_state(self) -> Mapping[str, Any]:
@@ -169,9 +169,9 @@ class ReMeAssistantAgent(AssistantAgent):
         await super().load_state(state)
         self._session_id = state.get("reme_session_id", "")  # empty: nothing was said in it
         self._resets = max(self._resets, state.get("reme_resets", 0))
-        self._loaded = _Loaded(self._session_id) if self._session_id and self._team else None
+        self._loaded = _Conversation(self._session_id) if self._session_id and self._team else None
         if self._loaded is not None:
-            _loaded[self._team, self._resets] = self._loaded
+            _conversations[self._team, self._resets] = self._loaded
 
     async def close(self) -> None:
         """Deliver what waits and disconnect; the next turn connects again."""
@@ -214,7 +214,7 @@ class ReMeAssistantAgent(AssistantAgent):
         return agent
 
 
-class _Loaded:
+class _Conversation:
     """A conversation that agents of a team have loaded."""
 
     def __init__(self, session_id: str) -> None:
@@ -222,7 +222,7 @@ class _Loaded:
 
 
 # By the team that goes on with it and the number of its resets: whoever has not spoken in it yet learns its id here.
-_loaded: weakref.WeakValueDictionary[tuple[str, int], _Loaded] = weakref.WeakValueDictionary()
+_conversations: weakref.WeakValueDictionary[tuple[str, int], _Conversation] = weakref.WeakValueDictionary()
 
 
 def _memory_tools_in(workbench: Workbench | Sequence[Workbench] | None) -> list[ReMeTool]:
