@@ -125,4 +125,5 @@ def _as_if_loaded(workspace: str, mine: AgentMemory, stored: StoredMemory) -> Or
 
 
 def _part_of(stored: list[str], mine: list[str]) -> list[str]:
-    return [one for one in stored if one in set(mine)]
+    known = set(mine)
+    return [one for one in stored if one in known]

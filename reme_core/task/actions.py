@@ -130,8 +130,8 @@ def format_arguments(arguments: Mapping[str, Any], names: Iterable[str] | None =
     >>> format_arguments({"user": "ann", "password": "s3cret"})
     'user="ann", password=…'
     """
-    chosen = arguments if names is None else [name for name in arguments if name in set(names)]
-    return ", ".join(f"{name}={_format_value(name, arguments[name])}" for name in chosen)
+    chosen = set(arguments if names is None else names)
+    return ", ".join(f"{name}={_format_value(name, value)}" for name, value in arguments.items() if name in chosen)
 
 
 def _arguments(text: str) -> dict[str, Any]:
