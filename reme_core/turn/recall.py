@@ -190,7 +190,7 @@ def _check_filters(filters: Mapping[str, Any]) -> FilterOptions:
     """
     unknown = filters.keys() - FILTERS
     if unknown:
-        raise InputError(f"there is no filter {min(unknown)!r}; there are {', '.join(sorted(FILTERS))}")
+        raise InputError(f"there is no filter {min(unknown, key=str)!r}; there are {', '.join(sorted(FILTERS))}")
     try:
         return TypeAdapter(FilterOptions).validate_python(dict(filters))
     except ValidationError as error:

@@ -35,6 +35,7 @@ def test_the_memory_tools_are_known_by_name() -> None:
         ({"top_k": 0}, "top_k is a whole number, 1 or more; not 0"),
         ({"top_k": "3"}, "top_k is a whole number, 1 or more; not '3'"),
         ({"filters": {"color": "red"}}, "no filter 'color'; there are agent_id, as_of, author"),
+        ({"filters": {5: "red", "color": "red"}}, "no filter 5; there are"),
         ({"workspace_id": ""}, "cannot name a workspace"),
         ({"database_url": "alice"}, "database_url is no postgresql"),
         ({"database_url": ""}, "database_url is empty"),
