@@ -100,6 +100,7 @@ async def test_a_query_that_is_no_text_is_refused_by_all_that_search(settings: S
         ("agentscope", {"count_tokens": len}, "give window"),
         ("agentscope", {"modus": "both"}, "did you mean 'mode'"),
         ("llamaindex", {"insert_method": InsertMethod.SYSTEM, "position": "user"}, "the same option; give one"),
+        ("llamaindex", {"insert_method": "system", "position": "user"}, "the same option; give one"),
         ("llamaindex", dict.fromkeys(("sql_store", "chat_store"), ConversationStore()), "the same; give one"),
         ("llamaindex, a block", {"window": 1000}, "the Memory decides what the model is shown"),
         ("llamaindex, a block", {"session_id": "monday"}, "no option 'session_id'; there are database_url"),

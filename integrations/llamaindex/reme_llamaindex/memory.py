@@ -131,7 +131,7 @@ class ReMeMemory(LongTermMemory, Memory):
             given.pop("session_id", None)
         if "chat_store" in given and "sql_store" in given:
             raise InputError("chat_store and sql_store are the same; give one")
-        if given.get("insert_method") == InsertMethod.SYSTEM and given.get("position") == "user":
+        if given.get("insert_method") in (InsertMethod.SYSTEM, "system") and given.get("position") == "user":
             raise InputError("insert_method says 'system' and position 'user', which are the same option; give one")
         if "chat_store" in given:
             given["sql_store"] = given.pop("chat_store")
