@@ -126,11 +126,12 @@ class Engine:
         deps = Deps(
             database, self.memories, self.workspaces, self.recall_steps, models, self.log_writer, self.settings,
             self._chats, self.chat, self.reranker, self.settings.language or "auto",
+            start_worker=self.background.start_embedded,
         )  # fmt: skip
         self.flows = Flows(catalog, deps)
         self.tools = Tools(database, self.execute)
         self.items = Items(database)
-        self.working = Working(database, self.settings, self.chat, on_stored=self.background.start_embedded)
+        self.working = Working(database, self.settings, self.chat, self.background.start_embedded)
         embed, later = self._indexing.embed_soon, self.background.queue_lessons
         self.episodes = Episodes(database, self.settings, self.chat, embed, self.flows.execute, later)
 

@@ -30,6 +30,7 @@ class Deps:
         language: `en`, `zh`, or `auto`, the language of the input.
         flow: The name of the flow at hand, for the logs.
         tell: Is called with each piece of the answer, if the caller wants it streamed.
+        start_worker: Is called when something was stored that a worker has to delete one day.
     """
 
     database: Database
@@ -46,6 +47,7 @@ class Deps:
     flow: str = ""
     now: Callable[[], datetime] = now
     tell: Callable[[str], None] | None = None
+    start_worker: Callable[[], None] = lambda: None
 
     def for_op(self, override: OpSettings) -> Deps:
         """The same with the chat model and the language that the settings of one op name.

@@ -110,17 +110,12 @@ class Working:
     """
 
     def __init__(
-        self,
-        database: Database,
-        settings: Settings,
-        chat: ChatModel | None,
-        *,
-        on_stored: Callable[[], None] = lambda: None,
+        self, database: Database, settings: Settings, chat: ChatModel | None, start_worker: Callable[[], None]
     ) -> None:
         self._settings = settings
         self._chat = chat
         self._artifacts = Artifacts(database)
-        self._on_stored = on_stored  # called when something was stored that a worker has to delete one day
+        self._start_worker = start_worker  # when something was stored that a worker has to delete one day
         self._redacted = tuple(database.settings.redact)
 
     async def fit(
@@ -201,7 +196,7 @@ class Working:
         # If this fails, nothing leaves the window.
         if new:
             await self._artifacts.put(task.workspace, task.session_id, new)
-            self._on_stored()
+            self._start_worker()
         return Fitted(
             messages=[message for _, message in view],
             places=[place for place, _ in view],

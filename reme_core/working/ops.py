@@ -56,7 +56,7 @@ async def fit_working_memory(state: WindowState, deps: Deps) -> None:
     if state.preview_char_length is not None:
         # A preview of ReMe 0.2 has the beginning only.
         settings.head_tokens, settings.tail_tokens = -(-state.preview_char_length // _CHARACTERS), 0
-    fitted = await Working(deps.database, deps.settings, deps.chat).fit(
+    fitted = await _working_memory(deps).fit(
         state.workspace_id, state.messages, window=state.max_total_tokens, session_id=state.chat_id,
         mode=state.working_summary_mode, keep_recent=state.keep_recent_count, settings=settings,
     )  # fmt: skip
@@ -92,7 +92,7 @@ async def check_window(state: WindowState, deps: Deps) -> None:
 )
 async def grep_artifacts(state: ReadingState, deps: Deps) -> None:
     """Find lines in the artifacts of a conversation, or in one artifact."""
-    found = await Working(deps.database, deps.settings, None).grep(
+    found = await _working_memory(deps).grep(
         state.workspace_id, state.pattern, session_id=state.chat_id, handle=state.handle or state.file_path,
         limit=state.limit,
     )  # fmt: skip
@@ -110,10 +110,13 @@ async def read_artifact(state: ReadingState, deps: Deps) -> None:
     handle = state.handle or state.file_path
     if not handle:
         raise InputError("handle: names no artifact; it stands where the text was")
-    working = Working(deps.database, deps.settings, None)
-    piece = await working.read(state.workspace_id, handle, offset=state.offset, size=MOST_READ)
+    piece = await _working_memory(deps).read(state.workspace_id, handle, offset=state.offset, size=MOST_READ)
     state.answer = read_answer(piece)
     state.report |= {"text": piece.text, "offset": piece.offset, "length": piece.length}
+
+
+def _working_memory(deps: Deps) -> Working:
+    return Working(deps.database, deps.settings, deps.chat, deps.start_worker)
 
 
 def _use_report(use: WindowUse) -> dict[str, object]:

@@ -8,6 +8,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError
+from reme_core.settings import Settings
 from tests.loopback import Loopback
 
 LOG = "\n".join(f"step {number} gave {number * 37}" for number in range(3_000))
@@ -37,6 +38,12 @@ async def test_an_output_is_offloaded_found_and_read(reme: Engine, flow: str) ->
     assert "step 0 gave 0" in same.answer
     with pytest.raises(InputError, match="handle"):
         await reme.execute("read_working_memory", workspace_id="w")
+
+
+async def test_what_a_flow_has_stored_is_left_to_a_worker_to_expire(reme: Engine, settings: Settings) -> None:
+    async with Engine(settings, worker={"embedded": True}) as working:
+        await working.execute("summary_working_memory", workspace_id="w", messages=SAID)
+        assert not working.background.task.done()
 
 
 async def test_a_preview_is_as_long_as_is_asked(reme: Engine) -> None:
