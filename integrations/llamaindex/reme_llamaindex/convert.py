@@ -60,7 +60,8 @@ def _message(message: ChatMessage, session_id: str, authors: Mapping[str, str]) 
 
 def _thoughts_and_answer(content: str) -> tuple[str, str]:
     """The thoughts and the answer of a ReAct agent, which it writes into one message."""
-    found = _REACT.fullmatch(content)
+    # Of an agent that goes in circles, thousands of thoughts without an answer would be compared with each other.
+    found = _REACT.fullmatch(content) if "\nAnswer: " in content else None
     return (found["thoughts"], found["answer"].strip()) if found else ("", content)
 
 
