@@ -18,14 +18,14 @@ from opentelemetry import context, trace
 from reme_core.errors import InputError
 from reme_core.testing.checks import QUESTION, STATEMENT, check
 from reme_core.testing.driver import Capability
-from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS, ScriptedModel
+from reme_core.testing.model import COMPLETION_TOKENS, PROMPT_TOKENS
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import SUMMARY_TOKENS, Stage, expect
 
 
 @check(Rule.OWNERSHIP)
 async def _what_was_given_open_stays_open(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     await conversation.say(STATEMENT)
     await conversation.aclose()
     expect(not stage.memory.connection.is_closed, "the adapter closed a memory that it had not opened")
@@ -34,7 +34,7 @@ async def _what_was_given_open_stays_open(stage: Stage) -> None:
 
 @check(Rule.OWNERSHIP)
 async def _what_it_opened_is_closed(stage: Stage) -> None:
-    conversation = await stage.talk_through_gate(ScriptedModel())
+    conversation, _ = await stage.talk_through_gate()
     await conversation.say(STATEMENT)
     expect(stage.gate.connections, "the adapter did not use the database that it was given")
     await conversation.aclose()
@@ -60,7 +60,7 @@ _MEANINGLESS: Final = (
 async def _an_unknown_option_is_refused(stage: Stage) -> None:
     for wrong, right in _MISTAKEN:
         try:
-            await stage.talk(ScriptedModel(), **{wrong: 3})
+            await stage.talk(**{wrong: 3})
         except InputError as error:
             expect(repr(right) in str(error), f"the error for {wrong}=3 does not name {right}: {error}")
         else:
@@ -71,7 +71,7 @@ async def _an_unknown_option_is_refused(stage: Stage) -> None:
 async def _a_value_that_means_nothing_is_refused(stage: Stage) -> None:
     for name, value in _MEANINGLESS:
         try:
-            await stage.talk(ScriptedModel(), **{name: value})
+            await stage.talk(**{name: value})
         except InputError:
             continue
         expect(False, f"{name}={value!r} means nothing, and there was no error")
@@ -80,7 +80,7 @@ async def _a_value_that_means_nothing_is_refused(stage: Stage) -> None:
 @check(Rule.PLAIN_JSON, Capability.EXPORT)
 async def _state_and_events_are_json(stage: Stage) -> None:
     await stage.tell(STATEMENT)
-    conversation = await stage.talk_through_gate(ScriptedModel())
+    conversation, _ = await stage.talk_through_gate()
     await conversation.say(QUESTION)
     try:
         json.dumps(conversation.export(), allow_nan=False)
@@ -111,7 +111,7 @@ def _imports(folder: Path) -> set[str]:
 
 @check(Rule.TRACING)
 async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
     caller = trace.NonRecordingSpan(trace.SpanContext(0xABCDEF, 0xABC, is_remote=False, trace_flags=flags))
     with trace.use_span(caller):
@@ -121,7 +121,7 @@ async def _recall_belongs_to_the_callers_trace(stage: Stage) -> None:
 
 @check(Rule.TRACING, Capability.STREAM)
 async def _no_span_stays_current_between_events(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     with _contexts_attached_by("reme_core", stage.driver.package, type(conversation).__module__) as ours:
         async for event in conversation.stream(QUESTION):
             held = any(context.get_current() is one for one in ours)
@@ -157,7 +157,7 @@ def _is_between(module: str) -> bool:
 
 @check(Rule.TOKENS, Capability.USAGE)
 async def _summaries_are_counted(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     await conversation.say(STATEMENT)
     prompt, completion = conversation.usage()
     wanted = (PROMPT_TOKENS + SUMMARY_TOKENS[0], COMPLETION_TOKENS + SUMMARY_TOKENS[1])

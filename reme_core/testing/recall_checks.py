@@ -20,11 +20,11 @@ _MANY_MEMORIES: Final = 40
 
 @check(Rule.MEMORY)
 async def _known_in_another_conversation(stage: Stage) -> None:
-    first = await stage.talk_through_gate(ScriptedModel())
+    first, _ = await stage.talk_through_gate()
     await first.say(STATEMENT)
     await first.aclose()
-    model = ScriptedModel()
-    answer = await (await stage.talk_through_gate(model)).say(QUESTION)
+    second, model = await stage.talk_through_gate()
+    answer = await second.say(QUESTION)
     prompt = model.last_prompt
     expect(FACT in prompt, f"the model of a later conversation was not shown what was said before: {prompt!r}")
     expect(answer == "ok", f"the turn's answer is not that of the model: {answer!r}")
@@ -51,8 +51,7 @@ async def _known_to_its_user_only(stage: Stage) -> None:
 async def _a_turn_after_a_cancelled_one_has_a_note_of_its_own(stage: Stage) -> None:
     await stage.tell(STATEMENT)
     await stage.tell("The blue car is in the garage of Ann.")
-    model = ScriptedModel()
-    conversation = await stage.talk(model, top_k=1)
+    conversation, model = await stage.talk(top_k=1)
     await cancel_at_the_model(conversation, model, QUESTION)
     await conversation.say("Where is the blue car?")
     note = "\n".join(message.text for _, message in model.notes())
@@ -98,8 +97,7 @@ async def _works_in_one_loop_after_another(stage: Stage) -> None:
 @check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
 async def _works_without_a_loop(stage: Stage) -> None:
     await stage.tell(STATEMENT)
-    model = ScriptedModel()
-    conversation = await stage.talk_through_gate(model)
+    conversation, model = await stage.talk_through_gate()
     await asyncio.to_thread(conversation.say_sync, QUESTION)
     expect(FACT in model.last_prompt, f"a synchronous call did not recall: {model.last_prompt!r}")
 
@@ -107,15 +105,14 @@ async def _works_without_a_loop(stage: Stage) -> None:
 @check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
 async def _works_blocking_a_running_loop(stage: Stage) -> None:
     await stage.tell(STATEMENT)
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     conversation.say_sync(QUESTION)
     expect(FACT in model.last_prompt, f"a synchronous call inside an event loop did not recall: {model.last_prompt!r}")
 
 
 @check(Rule.RECALL_ONCE)
 async def _one_recall_and_one_record_a_turn(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     for turn in range(3):
         await conversation.say(f"This is remark number {turn}.")
     recalls, records = len(stage.watch.recalled), len([new for new in stage.watch.recorded if new])
@@ -125,10 +122,10 @@ async def _one_recall_and_one_record_a_turn(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE, Capability.TOOLS)
 async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
-    model = ScriptedModel()
+    conversation, model = await stage.talk()
     model.call("clock")
     model.say("It is noon.")
-    await (await stage.talk(model)).say("What time is it?")
+    await conversation.say("What time is it?")
     expect(
         len(model.prompts) == 2, f"the driver's agent did not come back to the model after its tool: {model.prompts}"
     )
@@ -139,8 +136,7 @@ async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
 @check(Rule.RECALL_ONCE)
 async def _the_note_is_no_system_message_in_mid_history(stage: Stage) -> None:
     await stage.tell(STATEMENT)
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     for question in (QUESTION, "And who looks after Rex?", "Is Lisbon far from my dog?"):
         await conversation.say(question)
         roles = [message.role for message in model.prompts[-1]]
@@ -153,8 +149,7 @@ async def _the_note_is_no_system_message_in_mid_history(stage: Stage) -> None:
 @check(Rule.RECALL_ONCE, Capability.BESIDE)
 async def _the_note_stands_beside_the_users_last_words(stage: Stage) -> None:
     await stage.tell(STATEMENT)
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     for question in (QUESTION, "And who looks after Rex?"):
         await conversation.say(question)
         asked = max(place for place, message in enumerate(model.prompts[-1]) if question in message.text)
@@ -175,8 +170,7 @@ async def _the_note_stands_in_the_system_prompt_if_asked_for(stage: Stage) -> No
 @check(Rule.RECALL_ONCE, Capability.STREAM, Capability.QUIET)
 async def _the_note_is_in_no_event(stage: Stage) -> None:
     await stage.tell(STATEMENT)
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     seen = [repr(event) async for event in conversation.stream(QUESTION)]
     expect(model.notes(), "the check saw no note in the prompt")
     bad = [event for event in seen if f"<{NOTE}" in event]
@@ -189,8 +183,7 @@ async def _notes_do_not_pile_up(stage: Stage) -> None:
         f"The dog Rex number {number} lives in house {number} of the long road." for number in range(_MANY_MEMORIES)
     ]
     await stage.memory.memories.add(stage.workspace, facts)
-    model = ScriptedModel()
-    conversation = await stage.talk(model, kinds=("personal", "conversation"), top_k=20)
+    conversation, model = await stage.talk(kinds=("personal", "conversation"), top_k=20)
     for turn in range(TURNS):
         await conversation.say(f"Where does the dog Rex number {turn} live?")
         text = "\n".join(message.text for _, message in model.notes())

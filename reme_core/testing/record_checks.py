@@ -10,7 +10,6 @@ from reme_core.errors import ReMeError
 from reme_core.prompts.fence import NOTE
 from reme_core.testing.checks import FACT, QUESTION, STATEMENT, cancel_at_the_model, check
 from reme_core.testing.driver import AGENT, Capability
-from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
 from reme_core.types import new_id
@@ -25,8 +24,7 @@ TYPED: Final = (
 
 @check(Rule.DELTA)
 async def _each_message_is_written_once(stage: Stage) -> None:
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     said = []
     for turn in range(4):
         model.say(f"Answer {turn} about the dog Rex.")
@@ -40,8 +38,7 @@ async def _each_message_is_written_once(stage: Stage) -> None:
 @check(Rule.DELTA)
 async def _notes_are_not_written(stage: Stage) -> None:
     await stage.tell(STATEMENT)
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     await conversation.say(QUESTION)
     await conversation.say("Thank you!")
     await conversation.aclose()
@@ -52,7 +49,7 @@ async def _notes_are_not_written(stage: Stage) -> None:
 
 @check(Rule.DELTA)
 async def _what_is_typed_is_written_as_it_was_typed(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     for text in TYPED:
         await conversation.say(text)
     await conversation.aclose()
@@ -62,7 +59,7 @@ async def _what_is_typed_is_written_as_it_was_typed(stage: Stage) -> None:
 
 @check(Rule.DELTA)
 async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     await conversation.say("Yes.")
     await conversation.say("Yes.")
     await conversation.aclose()
@@ -74,7 +71,7 @@ async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
 async def _equal_ids_in_two_conversations_are_two_messages(stage: Stage) -> None:
     said, unique = [], new_id()
     for city in ("Lisbon", "Rome"):
-        conversation = await stage.talk(ScriptedModel())
+        conversation, _ = await stage.talk()
         for message_id, text in (("1", f"I live in {city}."), ("2", "Yes."), (unique, f"I work in {city}.")):
             await conversation.send(text, message_id)
             said.append(text)
@@ -85,7 +82,7 @@ async def _equal_ids_in_two_conversations_are_two_messages(stage: Stage) -> None
 
 @check(Rule.DELTA, Capability.RESETS)
 async def _what_is_said_after_a_reset_is_another_conversation(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     for _ in range(2):
         await conversation.say("Hello.")
         await conversation.reset()
@@ -99,10 +96,9 @@ async def _what_is_said_after_a_reset_is_another_conversation(stage: Stage) -> N
 
 async def _ask_for_the_time(stage: Stage) -> None:
     """Run a turn in which the agent calls the clock before it answers."""
-    model = ScriptedModel()
+    conversation, model = await stage.talk()
     model.call("clock", city="Lisbon")
     model.say("Time to eat.")
-    conversation = await stage.talk(model)
     await conversation.say("What time is it?")
     await conversation.aclose()
 
@@ -118,7 +114,7 @@ async def _calls_of_tools_and_their_results_are_written(stage: Stage) -> None:
 
 @check(Rule.SPEAKER, Capability.NAMES)
 async def _an_answer_has_its_agent_as_author(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     await conversation.say("Hello.")
     await conversation.aclose()
     said = [(m.role, m.author) for m in await stage.transcript()]
@@ -137,7 +133,7 @@ async def _a_call_of_a_tool_has_its_agent_as_author(stage: Stage) -> None:
 
 @check(Rule.SPEAKER, Capability.NAMES, Capability.TASKS)
 async def _a_task_has_the_agent_that_gives_it_as_author(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     await conversation.take_task(STATEMENT, "planner")
     await conversation.say(QUESTION)
     await conversation.aclose()
@@ -151,8 +147,7 @@ async def _a_task_has_the_agent_that_gives_it_as_author(stage: Stage) -> None:
 
 @check(Rule.DURABLE)
 async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> None:
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     await cancel_at_the_model(conversation, model, STATEMENT)
     model.say("Let us go on.")
     await conversation.say("Sorry, go on.")
@@ -165,7 +160,7 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
 
 @check(Rule.DURABLE)
 async def _a_turn_cancelled_while_it_recalls_keeps_the_users_words(stage: Stage) -> None:
-    conversation = await stage.talk(ScriptedModel())
+    conversation, _ = await stage.talk()
     stage.watch.may_answer.clear()
     turn = asyncio.ensure_future(conversation.say(STATEMENT))
     for _ in range(200):
@@ -184,8 +179,7 @@ async def _a_turn_cancelled_while_it_recalls_keeps_the_users_words(stage: Stage)
 
 @check(Rule.DURABLE, Capability.RESETS)
 async def _a_reset_keeps_the_words_of_a_cancelled_turn(stage: Stage) -> None:
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     await cancel_at_the_model(conversation, model, STATEMENT)
     await conversation.reset()
     await conversation.say("Hello.")
@@ -196,7 +190,7 @@ async def _a_reset_keeps_the_words_of_a_cancelled_turn(stage: Stage) -> None:
 
 @check(Rule.DURABLE)
 async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
-    conversation = await stage.talk_through_gate(ScriptedModel(), patience=2.0)
+    conversation, _ = await stage.talk_through_gate(patience=2.0)
     await conversation.say("Hello.")
     stage.gate.close()
     turn = asyncio.ensure_future(conversation.say(STATEMENT))
@@ -213,7 +207,7 @@ async def _a_turn_cancelled_at_its_write_is_written_later(stage: Stage) -> None:
 
 @check(Rule.ON_ERROR)
 async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
-    conversation = await stage.talk_through_gate(ScriptedModel(), patience=1.0)
+    conversation, _ = await stage.talk_through_gate(patience=1.0)
     await conversation.say("Hello.")
     stage.gate.close()
     try:
@@ -229,7 +223,7 @@ async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
 @check(Rule.ON_ERROR)
 async def _a_dead_database_ends_the_turn_if_asked(stage: Stage) -> None:
     stage.gate.close()
-    conversation = await stage.talk_through_gate(ScriptedModel(), on_error="raise", patience=1.0)
+    conversation, _ = await stage.talk_through_gate(on_error="raise", patience=1.0)
     try:
         await conversation.say(STATEMENT)
     except Exception as error:  # a framework may wrap the error in one of its own

@@ -165,21 +165,22 @@ class Stage:
             "spool": self.folder / f"{self.workspace}.sqlite3",
         } | changed
 
-    async def talk(self, model: ScriptedModel, **changed: Any) -> Conversation:
-        """Start a conversation, which is closed when the check ends, if not before."""
+    async def talk(self, **changed: Any) -> tuple[Conversation, ScriptedModel]:
+        """Start a conversation with a model; it is closed when the check ends, if not before."""
+        model = ScriptedModel()
         conversation = await self.driver.start(model, self.options(**changed))
         self.closing.push_async_callback(conversation.aclose)
-        return conversation
+        return conversation, model
 
     async def tell(self, text: str, **changed: Any) -> ScriptedModel:
         """Let a user say this in a conversation of its own; the model has the prompt that it was shown."""
-        model = ScriptedModel()
-        await (await self.talk(model, **changed)).say(text)
+        conversation, model = await self.talk(**changed)
+        await conversation.say(text)
         return model
 
-    async def talk_through_gate(self, model: ScriptedModel, **changed: Any) -> Conversation:
+    async def talk_through_gate(self, **changed: Any) -> tuple[Conversation, ScriptedModel]:
         """Start a conversation whose adapter opens the memory itself; the check may close the gate before it."""
-        return await self.talk(model, database_url=self.gate.url, **changed)
+        return await self.talk(database_url=self.gate.url, **changed)
 
     async def stored_messages(self) -> list[tuple[str, str]]:
         """The role and text of each message of the workspace, in the order in which they were stored."""

@@ -19,8 +19,7 @@ _PATIENCE: Final = 20.0
 
 @check(Rule.TOOLS, Capability.TOOLS)
 async def _each_call_is_counted_once_and_a_failure_as_one(stage: Stage) -> None:
-    model = ScriptedModel()
-    conversation = await stage.talk(model, kinds=KINDS)
+    conversation, model = await stage.talk(kinds=KINDS)
     await _ask_the_time(model, conversation, "Lisbon")
     await _ask_the_time(model, conversation, "Atlantis")
     await conversation.say("Thank you!")  # with it, some frameworks pass all earlier messages again
@@ -35,8 +34,7 @@ async def _each_call_is_counted_once_and_a_failure_as_one(stage: Stage) -> None:
 
 @check(Rule.TOOLS, Capability.TOOLS)
 async def _no_call_is_kept_unless_asked_for(stage: Stage) -> None:
-    model = ScriptedModel()
-    conversation = await stage.talk(model)
+    conversation, model = await stage.talk()
     await _ask_the_time(model, conversation, "Lisbon")
     await conversation.aclose()
     tools = await _statistics(stage)
@@ -46,8 +44,7 @@ async def _no_call_is_kept_unless_asked_for(stage: Stage) -> None:
 @check(Rule.TOOLS, Capability.TOOLS)
 async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
     stage.watch.may_keep_calls.clear()
-    model = ScriptedModel()
-    conversation = await stage.talk(model, kinds=KINDS, write="background")
+    conversation, model = await stage.talk(kinds=KINDS, write="background")
     try:
         async with asyncio.timeout(_PATIENCE):
             await _ask_the_time(model, conversation, "Lisbon")
@@ -62,8 +59,7 @@ async def _a_call_does_not_wait_for_tool_memory(stage: Stage) -> None:
 
 @check(Rule.TOOLS, Capability.TOOLS)
 async def _a_call_is_kept_while_the_database_is_away(stage: Stage) -> None:
-    model = ScriptedModel()
-    conversation = await stage.talk_through_gate(model, kinds=KINDS, patience=1.0)
+    conversation, model = await stage.talk_through_gate(kinds=KINDS, patience=1.0)
     await conversation.say("Hello.")
     stage.gate.close()
     try:
