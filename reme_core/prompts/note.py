@@ -6,7 +6,6 @@ conversations, word for word. Vague times stay as they were said.
 
 from __future__ import annotations
 
-import calendar
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
@@ -18,6 +17,7 @@ from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
 from reme_core.prompts.fence import NOTE_METADATA, as_text, note
 from reme_core.prompts.transcript import condense, shown_name
+from reme_core.text.named import MONTHS
 from reme_core.types import Hit, Kind, Memory, Message
 
 Item = TypeVar("Item")
@@ -197,7 +197,7 @@ def dates_of(memory: Memory, language: Language, zone: tzinfo) -> str:
 def _long_date(day: date, language: Language) -> str:
     if language == "zh":
         return f"{day.year}年{day.month}月{day.day}日"
-    return f"on {day.day} {calendar.month_name[day.month]} {day.year}"
+    return f"on {day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
 def _time_of(memory: Memory) -> datetime:

@@ -8,7 +8,6 @@ transaction as the message, and its vector follows in the background.
 from __future__ import annotations
 
 import asyncio
-import calendar
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from reme_core.store import rows
 from reme_core.store.index import postings, writer
 from reme_core.store.sql import load
 from reme_core.text.ids import earlier_ids
+from reme_core.text.named import MONTHS
 from reme_core.text.redact import redact
 from reme_core.text.terms import language_of
 from reme_core.types import SCOPES, Message, Scope
@@ -74,7 +74,7 @@ def _day(moment: datetime, content: str) -> str:
     """The day in words, as a question in the language of the message would name it."""
     if language_of(content) == "zh":
         return f"{moment.year}年{moment.month}月{moment.day}日"
-    return f"{moment.day} {calendar.month_name[moment.month]} {moment.year}"
+    return f"{moment.day} {MONTHS[moment.month - 1]} {moment.year}"
 
 
 _TEXTS = ("message_id", "session_id", "author", "content", "reasoning_content", "tool_call_id", *SCOPES)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import calendar
 import re
 import unicodedata
 from typing import Final
+
+# Not those of `calendar`, which are in the language that the process is set to.
+MONTHS: Final = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
+                 "November", "December")  # fmt: skip
+WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def proper_names(text: str) -> list[str]:
@@ -59,9 +63,7 @@ def chinese_number(digits: str) -> int:
 _INFLECTED: Final = 5
 """Letters of a name from which on its end may change."""
 _NAME: Final = re.compile(r"(?<=[\w,;:'\"(（“] )[A-ZÀ-ÖØ-Þ][\w'&-]+|(?<=[(\"“'一-鿿])[A-ZÀ-ÖØ-Þ][\w'&-]+")
-_CALENDAR: Final = frozenset(
-    name.casefold() for name in [*calendar.month_name, *calendar.month_abbr, *calendar.day_name, *calendar.day_abbr]
-)
+_CALENDAR: Final = frozenset(form.casefold() for name in (*MONTHS, *WEEKDAYS) for form in (name, name[:3]))
 _WORDS: Final = {
     value: re.compile(rf"\b(?:{begins})", re.IGNORECASE)
     for value, begins in {

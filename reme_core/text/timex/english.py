@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from reme_core.text.named import MONTHS, WEEKDAYS
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side
@@ -22,7 +23,6 @@ from reme_core.text.timex.english_words import (
     FUTURE,
     HOLIDAY,
     MONTH,
-    MONTHS,
     NUMBER,
     PART,
     SEASON,
@@ -33,7 +33,6 @@ from reme_core.text.timex.english_words import (
     TOMORROW,
     UNIT,
     WEEKDAY,
-    WEEKDAYS,
     YEAR,
     amount_of,
     side_of,
@@ -47,7 +46,7 @@ rules: Final = Rules(r"(?:(?<=\bmid-)|(?<![\w$€£#-]))", r"(?!\w)", re.IGNOREC
 
 
 def _month_number(match: re.Match[str]) -> int:
-    return next(i for i, name in enumerate(MONTHS, 1) if name.startswith(match["month"].lower()[:3]))
+    return next(i for i, name in enumerate(MONTHS, 1) if name.startswith(match["month"][:3].capitalize()))
 
 
 _OF_YEAR: Final = rf"(?:,?\s+(?:of\s+|in\s+)?(?:{YEAR}|(?P<of>last|this|next)\s+year))?"
@@ -165,7 +164,7 @@ def _month(match: re.Match[str], now: datetime) -> Expression | None:
 
 @rules(rf"(?:(?:on\s+)?{SIDE}\s+(?:week(?:'s)?\s+(?:on\s+)?(?P<week>))?)?{WEEKDAY}(?:\s+{PART})?")
 def _weekday(match: re.Match[str], now: datetime) -> Expression:
-    number = WEEKDAYS.index(match["weekday"].lower())
+    number = WEEKDAYS.index(match["weekday"].capitalize())
     side = side_of(match)
     moment = now
     # "Last week's Monday" and "last week on Monday" name the week; "last Monday" may be of this one.
@@ -177,7 +176,7 @@ def _weekday(match: re.Match[str], now: datetime) -> Expression:
 @rules(rf"{WEEKDAY}\s+(?:of\s+)?(?P<side>last|this|next)\s+week")
 def _weekday_of_week(match: re.Match[str], now: datetime) -> Expression:
     moment = now + timedelta(days=7 * _steps(match["side"]))
-    return expression(match, cal.weekday(moment, WEEKDAYS.index(match["weekday"].lower()), "this"))
+    return expression(match, cal.weekday(moment, WEEKDAYS.index(match["weekday"].capitalize()), "this"))
 
 
 _WHICH: Final = {"first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "last": -1}
@@ -185,7 +184,7 @@ _WHICH: Final = {"first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2, "3rd":
 
 @rules(rf"(?:the\s+)?(?P<which>{'|'.join(_WHICH)})\s+{WEEKDAY}\s+(?:of|in)\s+{MONTH}{_YEAR_OF_DAY}")
 def _weekday_of_month(match: re.Match[str], now: datetime) -> Expression:
-    month, number = _month_number(match), WEEKDAYS.index(match["weekday"].lower())
+    month, number = _month_number(match), WEEKDAYS.index(match["weekday"].capitalize())
     which = _WHICH[match["which"].lower()]
     return _yearly(match, now, lambda year: cal.weekday_of_month(year, month, number, which))
 
@@ -307,7 +306,7 @@ def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
 def _units_from_day(match: re.Match[str], now: datetime) -> Expression:
     amount, unit = amount_of(match)
     name = match["weekday"]
-    begins = cal.weekday(now, WEEKDAYS.index(name.lower()), "next").start if name else now + timedelta(days=1)
+    begins = cal.weekday(now, WEEKDAYS.index(name.capitalize()), "next").start if name else now + timedelta(days=1)
     assert begins is not None
     return expression(match, cal.day(cal.add(begins, amount, unit)))
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from reme_core.text.named import WEEKDAYS
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import rules
@@ -23,7 +24,6 @@ from reme_core.text.timex.english_words import (
     TOMORROW,
     UNIT,
     WEEKDAY,
-    WEEKDAYS,
     number,
     unit_of,
 )
@@ -204,7 +204,7 @@ def _merge_weekdays(text: str, atoms: list[Expression]) -> list[Expression]:
     merged: list[Expression] = []
     for atom in atoms:
         weekday = merged[-1] if merged else None
-        name = text[weekday.start : weekday.end].lower() if weekday else ""
+        name = text[weekday.start : weekday.end].capitalize() if weekday else ""
         gap = _WEEKDAY_GAP.fullmatch(text, weekday.end, atom.start) if weekday else None
         if weekday is None or gap is None or name not in WEEKDAYS or atom.span.precision not in ("day", "hour"):
             merged.append(atom)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final, cast
 
+from reme_core.text.named import MONTHS, WEEKDAYS
 from reme_core.text.regex import regex
 from reme_core.text.timex.calendar import Side, Unit
 from reme_core.text.timex.holidays import ENGLISH as HOLIDAYS
 from reme_core.text.timex.mention import CLAUSE, search_before
 
-MONTHS: Final = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
-                  "november", "december")  # fmt: skip
-WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 SEASONS: Final = {"spring": 0, "summer": 1, "autumn": 2, "fall": 2, "winter": 3}
 NUMBERS: Final[dict[str, float]] = {
     "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from reme_core.text.named import WEEKDAYS
+
 _WEEKDAYS: Final = {
-    "en": ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"),
+    "en": WEEKDAYS,
     "zh": ("星期一", "星期二", "星期三", "星期四", "星期五", "星期六", "星期日"),
 }
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from reme_core.given import zone_of
+from reme_core.text.named import MONTHS
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
 from reme_core.text.timex.calendar import day, midnight, range_of
@@ -234,7 +235,7 @@ _END_ZH: Final = regex(
     r"(?:(?<=到)|(?<![\d一二三四五六七八九十个上下本这当每前后明今去两几])(?=[月年周]\w(?:[之以]?前|为止)))[月年周](?:底|末)"
 )
 _ENDS_ZH: Final = {"月": "本月底", "年": "今年底", "周": "这周末"}
-_MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in calendar.month_name[1:])
+_MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in MONTHS)
 _SPAN: Final = regex(
     rf"(?:\bfrom )?(?:the )?\b(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:to|till?|until|-|–)\s*(?:the )?"
     rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of )?(?P<month>{_MONTHS})\b",

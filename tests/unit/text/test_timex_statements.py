@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -142,3 +144,26 @@ def test_what_is_wished_from_a_day_on_begins_at_the_next_such_day(said: str, of_
 
 def test_before_the_end_of_a_month_is_until_its_end() -> None:
     assert str(validity("到八月底之前我都在罗马", SAID, "UTC").end) == "2024-09-01 00:00:00+00:00"
+
+
+def test_months_are_english_whatever_language_the_process_is_set_to() -> None:
+    # As after `locale.setlocale(locale.LC_ALL, "")` on a German machine, whose locale may not be installed here.
+    code = """
+import calendar
+calendar.month_name = "- Januar Februar März April Mai Juni Juli August September Oktober November Dezember".split()
+calendar.month_abbr = [name[:3] for name in calendar.month_name]
+calendar.day_name = "Montag Dienstag Mittwoch Donnerstag Freitag Samstag Sonntag".split()
+calendar.day_abbr = [name[:2] for name in calendar.day_name]
+from datetime import UTC, datetime
+from reme_core.prompts.note import render
+from reme_core.store.messages import _day
+from reme_core.text.named import proper_names
+from reme_core.text.timex import times_of
+from reme_core.types import Hit, Memory, Parts
+said = datetime(2024, 5, 7, tzinfo=UTC)
+memory = Memory(content="I live in Rome.", observed_at=said, metadata={"mode": "quoted"})
+print("7 May 2024" in render([Hit(rank=1, memory=memory, parts=Parts())], 500).text, _day(said, memory.content))
+print(proper_names("I met Ann on a Tuesday in May"), times_of("from 3 to 10 June", said, "UTC")[0].text)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True 7 May 2024\n['Ann'] from 3 to 10 June\n"
