@@ -113,6 +113,8 @@ SCREEN_WORDS: Final = frozenset(
     for name in re.findall(r"\w+", names)
 )
 SCREEN_DIGITS: Final = regex(r"\d{4}-\d|\d[./]\d\d?[./]\d")
+DIRECTED: Final = "|".join(one for words in _WORDS.values() for one in (*words.near.split(), *words.ago) if one)
+"""What says by itself whether a time lies behind or ahead, as the alternatives of a pattern."""
 
 
 def find(text: str, now: datetime, language: str) -> list[Expression]:

@@ -16,6 +16,7 @@ from reme_core.given import zone_of
 from reme_core.text.named import MONTHS
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
+from reme_core.text.timex import others
 from reme_core.text.timex.calendar import day, midnight, range_of
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times
@@ -252,13 +253,13 @@ RANGE: Final = regex(r"\w\s*(?:\b(?:to|through|thru|until|till)\b|[–—~～到
 _BEGINS: Final = regex(r"\b(?:starting|as (?:of|from))(?: (?:on|in|from|with|the))*\s+$", re.IGNORECASE)
 _DATE: Final = regex(rf"[月号]|\d[/.-]\d|\b(?:{_MONTHS})\b", re.IGNORECASE)
 _VAGUE: Final = regex(
-    r"\b(?:other (?:day|week|night)|recently|lately|these days|nowadays|soon|some day)\b|最近|近来|前阵子|前些|改天|过几天|不久",
+    r"\b(?:other (?:day|week|night)|recently|lately|these days|nowadays|soon|some day)\b|最近|近[来期]|前阵子|前些|改天|过几天|不久",
     re.IGNORECASE,
 )
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = regex(
-    rf"\b(?:last(?! \w+day (?:of|in)\b)|past|previous|ago|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
-    r"|[上下昨明今本这那去]|(?<!最)(?<![号日底末一二三四五六][之以])(?<![号底末一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
+    rf"\b(?:last(?! \w+day (?:of|in)\b)|past|recent|previous|ago|back|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
+    rf"|\b(?:{others.DIRECTED})\b|[上下昨明今本这那去近]|(?<!最)(?<![号日底末一二三四五六][之以])(?<![号底末一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
 _OF_ONE_YEAR: Final = regex(r"year|年")

@@ -46,6 +46,16 @@ SAID = datetime(2024, 3, 6, 19, tzinfo=UTC)
         ("搬家推迟了，要到七月才去杭州", None, "2024-08-01"),
         ("the wedding got pushed back, it's in july", "2024-07-01", "2024-08-01"),
         ("our wedding was in May 2019", "2019-05-01", "2019-06-01"),
+        ("Gestern bin ich mit der Bahn nach Graz gefahren", "2024-03-05", "2024-03-06"),
+        ("Il y a trois jours je suis allé à Lyon", "2024-03-03", "2024-03-04"),
+        ("Ayer fui a la playa con mi hermana", "2024-03-05", "2024-03-06"),
+        ("Ieri sono andato al mare con mia sorella", "2024-03-05", "2024-03-06"),
+        ("Ontem eu fui à praia com a minha irmã", "2024-03-05", "2024-03-06"),
+        ("Gisteren ben ik naar het strand geweest", "2024-03-05", "2024-03-06"),
+        ("Вчера я был на море и в городе", "2024-03-05", "2024-03-06"),
+        ("three days back I am still ill", "2024-03-03", "2024-03-04"),
+        ("In recent weeks I do no sports", "2024-01-17", "2024-03-06"),
+        ("我近三个月在学法语", "2023-12-06", "2024-03-06"),
     ],
 )
 def test_a_time_is_placed_as_the_statement_means_it(said: str, start: str | None, end: str | None) -> None:
@@ -55,7 +65,8 @@ def test_a_time_is_placed_as_the_statement_means_it(said: str, start: str | None
 
 
 @pytest.mark.parametrize(
-    "said", ["the other day I was ill", "最近在减肥", "every Monday at 7", "2 days before my birthday", "I like tea"]
+    "said",
+    ["the other day I was ill", "最近在学", "近期在学", "every Monday at 7", "2 days before my birthday", "I like tea"],
 )
 def test_vague_times_habits_and_anchors_are_not_placed(said: str) -> None:
     assert times_of(said, SAID, "UTC") == []
