@@ -131,6 +131,13 @@ def add_months(moment: datetime, count: int) -> datetime:
     return moment.replace(year=new_year, month=index + 1, day=min(moment.day, last), fold=0)
 
 
+def next_one(span: Span, *, weekly: bool) -> Span:
+    """What comes every week, or else every year, the next time."""
+    week = timedelta(days=7)
+    start, end = (at and (at + week if weekly else add_months(at, 12)) for at in (span.start, span.end))
+    return Span(start, end, span.precision)
+
+
 def add(moment: datetime, count: float, unit: Unit) -> datetime:
     """A moment `count` units later (earlier, if negative).
 

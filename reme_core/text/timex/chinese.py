@@ -245,16 +245,15 @@ _COUNTS: Final = regex(r"[零一二三四五六七八九十百第\d]$")
 @rules(
     rf"(?:(?P<last>上个|上次)|(?P<this>这个|今年)|(?P<next>下个)|(?:在|自从|自|从))?{_HOLIDAY}(?P<sure>的时候|期间|假期|长假|那天|当天|前夕)?"
 )
-def _holiday(match: re.Match[str], now: datetime) -> Expression | None:
+def _holiday(match: re.Match[str], now: datetime) -> Expression:
     side_word = match["last"] or match["this"] or match["next"]
     has_prefix = match.start("holiday") > match.start()
     # A holiday's name alone is often part of a phrase (中秋月饼, moon cakes), so it is weak; 十一 may be a number.
     told = _WHAT_WAS_DONE.match(match.string, match.end()) and not search_before(_COUNTS, match.string, match.start())
-    if not (side_word or has_prefix or match["sure"] or told):
-        return replace(expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], _side_of(match))), weak=True)
+    weak = not (side_word or has_prefix or match["sure"] or told)
     side: Side = "last" if match["last"] else "this" if match["this"] else "next" if match["next"] else _side_of(match)
-    start = match.start() if side_word else match.start("holiday")
-    return replace(expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], side)), start=start)
+    found = expression(match, cal.occurrence(now, HOLIDAYS[match["holiday"]], side), weak=weak)
+    return found if side_word else replace(found, start=match.start("holiday"))
 
 
 @rules(rf"(?:大约|大概)?{NUMBER}多?{UNIT}(?P<half>半)?(?:之前|以前|前)(?![面边后进])")

@@ -169,7 +169,7 @@ def _weekday(match: re.Match[str], now: datetime) -> Expression:
     moment = now
     # "Last week's Monday" and "last week on Monday" name the week; "last Monday" may be of this one.
     if match["week"] is not None:
-        moment, side = now + timedelta(days={"last": -7, "this": 0, "next": 7}.get(side, 0)), "this"
+        moment, side = now + timedelta(days=7 * _steps(side)), "this"
     return expression(match, _narrow_to_part(cal.weekday(moment, number, side), match["part"]))
 
 
@@ -227,15 +227,14 @@ def _near_unit(match: re.Match[str], now: datetime) -> Expression | None:
     lately = side == "last" and search_before(_LATELY, match.string, match.start("side"))
     if (lately or side in ("past", "this past")) and unit != "weekend":
         return expression(match, cal.period(now, -1, unit))
-    steps = {"last": -1, "this": 0, "next": 1, "past": -1}[side_of(match)]
+    steps = _steps(side_of(match))
     # Before Saturday "the coming weekend" is this week's.
     if "coming" in side and unit == "weekend" and now.weekday() < 5:
         steps = 0
     span = cal.unit_from(now, steps, unit)
-    if (match["early"] or "").lower() == "earlier" and steps == 0:
-        span = Span(span.start, now, span.precision)
-    elif match["early"] and steps == 0:
-        span = Span(now, span.end, span.precision)
+    if match["early"] and steps == 0:
+        start, end = (span.start, now) if match["early"].lower() == "earlier" else (now, span.end)
+        span = Span(start, end, span.precision)
     return expression(match, span)
 
 

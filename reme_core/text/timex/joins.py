@@ -12,7 +12,7 @@ from typing import Final
 
 from reme_core.errors import InputError
 from reme_core.text.regex import regex
-from reme_core.text.timex.calendar import Unit, add_months, day, hour, later, length, range_of, unit_from
+from reme_core.text.timex.calendar import Unit, add_months, day, hour, later, length, next_one, range_of, unit_from
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.mention import Expression, Span, TimeMention
 from reme_core.types import TimeRange
@@ -57,15 +57,13 @@ def join_ranges(text: str, atoms: list[Expression], to: re.Pattern[str], extent:
 
 def _next_after(first: Expression, last: Expression, text: str) -> Expression:
     """`last`, or the next such time behind a `first` whose words fix its day: Sunday in "from today to Sunday"."""
-    begins, start, end = first.span.start, last.span.start, last.span.end
-    if begins is None or start is None or end is None or start >= begins or not last.relative:
+    begins, start = first.span.start, last.span.start
+    if begins is None or start is None or last.span.end is None or start >= begins or not last.relative:
         return last
     if not _FIXED.search(text, first.start, first.end) or _FIXED.search(text, last.start, last.end):
         return last
-    if _WEEKLY.search(text, last.start, last.end):
-        week = timedelta(days=7)
-        return replace(last, span=replace(last.span, start=start + week, end=end + week))
-    return replace(last, span=replace(last.span, start=add_months(start, 12), end=add_months(end, 12)))
+    weekly = _WEEKLY.search(text, last.start, last.end) is not None
+    return replace(last, span=next_one(last.span, weekly=weekly))
 
 
 _FIXED: Final = regex(

@@ -17,7 +17,7 @@ from reme_core.text.named import MONTHS
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
 from reme_core.text.timex import others
-from reme_core.text.timex.calendar import day, midnight, range_of
+from reme_core.text.timex.calendar import add_months, day, midnight, next_one, range_of
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times
 from reme_core.text.timex.mention import Precision, Span, TimeMention, search_before
@@ -155,23 +155,21 @@ def _in_direction(
         return mention.range
     if tells_of_past(text) and not (opens and of_wish):
         return mention.range
-    if _WEEKLY.search(mention.text) and not _DATE.search(mention.text):  # "Saturday, June 8" is the day of a year
-        moved = Span(start and start + timedelta(days=7), end and end + timedelta(days=7), mention.precision)
-    else:
-        later = _times_a_year_later(text, sent_at, timezone).get(plain if opens else mention.text)
-        ahead = later and (later.start if opens else later.end)
-        if later and ahead and ahead > sent_at:
-            return TimeRange(start=later.start) if opens else later
-        moved = Span(start and _next_year(start), end and _next_year(end), mention.precision)
-    with suppress(ValueError):  # the clocks never show it
-        return range_of(moved)
+    weekly = bool(_WEEKLY.search(mention.text)) and not _DATE.search(mention.text)  # "Saturday, June 8": once a year
+    with suppress(ValueError):  # the calendar has no such time, or the clocks never show it
+        if not weekly:
+            later = _times_a_year_later(text, sent_at, timezone).get(plain if opens else mention.text)
+            ahead = later and (later.start if opens else later.end)
+            if later and ahead and ahead > sent_at:
+                return TimeRange(start=later.start) if opens else later
+        return range_of(next_one(Span(start, end, mention.precision), weekly=weekly))
     return mention.range
 
 
 @lru_cache(maxsize=1)  # a text is asked about once for each time in it
 def _times_a_year_later(text: str, sent_at: datetime, timezone: str) -> dict[str, TimeRange]:
     """What the times of a text would mean a year later, by their words: Easter is on another day then."""
-    return {m.text: m.range for m in find_times(text, now=_next_year(sent_at), timezone=timezone)}
+    return {m.text: m.range for m in find_times(text, now=add_months(sent_at, 12), timezone=timezone)}
 
 
 @lru_cache(maxsize=1)  # a text is asked about once for each time in it
@@ -185,12 +183,6 @@ def tells_year(words: str) -> bool:
     # "Early March" comes every year.
     signs = (sign[0].lower() for sign in _DIRECTED.finditer(words))
     return bool(_OF_ONE_YEAR.search(words)) or any(sign not in ("early", "late") for sign in signs)
-
-
-def _next_year(moment: datetime) -> datetime:
-    # 29 February becomes the 28th.
-    last = calendar.monthrange(moment.year + 1, moment.month)[1]
-    return moment.replace(year=moment.year + 1, day=min(moment.day, last), fold=0)
 
 
 def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
