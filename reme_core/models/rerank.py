@@ -89,8 +89,8 @@ class ChatReranker:
             f'{{"ranked_indices": [numbers, best first]}}.\n\nQuery: {query}\n\nDocuments:\n{listed}'
         )
         ranking = await self._chat.complete_as([{"role": "user", "content": request}], _Ranking, purpose="rerank")
-        ranked = [index for index in dict.fromkeys(ranking.ranked_indices) if 0 <= index < len(documents)]
-        order = [*ranked, *(index for index in range(len(documents)) if index not in set(ranked))]
+        ranked = [index for index in ranking.ranked_indices if 0 <= index < len(documents)]
+        order = list(dict.fromkeys([*ranked, *range(len(documents))]))
         return [(index, 1 - place / len(order)) for place, index in enumerate(order)]
 
     async def aclose(self) -> None:
