@@ -41,7 +41,9 @@ def numbers_in(text: str) -> set[str]:
     tens, powers = {n for n in spelt if 20 <= n < 100}, {n for n in spelt if n >= 100}
     spelt |= {ten + one for ten in tens for one in spelt if one < 10}
     found = {str(n) for n in spelt | {one * power for one in spelt if one < 100 for power in powers}}
-    found |= {str(chinese_number(match)) for match in _CHINESE.findall(text)}
+    for match in _CHINESE.findall(text):
+        row = match.translate(_AS_DIGITS)  # 三零五 is 305, and 两三个 are two or three
+        found |= {str(chinese_number(match)), *figures_in(row), *filter(str.isdigit, row)}
     # "An 09 plate" names 2009, and "3k" 3,000.
     found |= {century + year for year in _TWO_DIGITS.findall(text) for century in ("19", "20")}
     found |= {f"{int(figure)}000" for figure in _THOUSANDS.findall(text)}
@@ -52,7 +54,7 @@ def numbers_in(text: str) -> set[str]:
 def chinese_number(digits: str) -> int:
     """The value of a number written in Chinese, up to 9,999; 三千二 is 3,200."""
     value, figure, unit = 0, 0, 1
-    for digit in digits.replace("两", "二"):
+    for digit in digits.replace("两", "二").replace("〇", "零"):
         if digit in _POWERS:
             value, figure, unit = value + (figure or 1) * _POWERS[digit], 0, _POWERS[digit] // 10
         else:
@@ -79,4 +81,5 @@ _POWERS: Final = {"十": 10, "百": 100, "千": 1_000}
 _TWO_DIGITS: Final = re.compile(r"(?<![\d.,:])\d\d(?![\d.,:])")
 _THOUSANDS: Final = re.compile(r"(?<![\d.,])(\d{1,4}) ?k\b", re.IGNORECASE)
 _HALF_PAST: Final = re.compile("[点點]半")
-_CHINESE: Final = re.compile(rf"[{_FIGURES}两十百千]+")
+_CHINESE: Final = re.compile(rf"[{_FIGURES}〇两十百千]+")
+_AS_DIGITS: Final = str.maketrans(_FIGURES + "〇两", "012345678902")
