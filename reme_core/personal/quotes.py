@@ -53,7 +53,7 @@ _COMMANDED: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A message, or a sentence of a long one, with the assistant's message it may answer, and the command in it."""
+    """A message, or a sentence of a long one, with the message that it may answer, and the command in it."""
 
     message: Message
     text: str

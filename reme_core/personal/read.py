@@ -135,7 +135,7 @@ class _Reader:
         remembered = await self._recall_nearby()
         answered = await self._ask(remembered)
         people = self.window.people
-        found = await voices(people, [self.window.question_before(message) for message in people])
+        found = await voices(people, [self.window.before(message) for message in people])
         heard = {message.message_id: voice for message, voice in zip(people, found, strict=True)}
         # Reading takes milliseconds a message, and meanwhile the event loop serves others.
         accepted, refused, unread = await asyncio.to_thread(self._judge, answered, remembered, heard)
@@ -326,7 +326,7 @@ class _Reader:
         return [m for m in item.evidence if m.author == by and m.message_id not in self._unreal]
 
     def _question_before(self, message: Message) -> str:
-        asked = self.window.question_before(message)
+        asked = self.window.before(message)
         return questions_of(asked.content) if asked else ""
 
     @cached_property
@@ -355,11 +355,11 @@ class _Reader:
     def _word_for_word(self, item: Accepted) -> str:
         """What was said of what an operation states, behind the question that it answers."""
         first, said = item.evidence[0], " ".join(part_told(m.content, item.statement) for m in item.evidence)
-        return words_of(Piece(first, said, self.window.question_before(first)), self.deps)
+        return words_of(Piece(first, said, self.window.before(first)), self.deps)
 
     def _grounds(self, item: Accepted) -> list[str]:
         """What besides its evidence lends names and numbers: the question answered, the speaker, what is changed."""
-        asked = [question.content for m in item.evidence if (question := self.window.question_before(m))]
+        asked = [question.content for m in item.evidence if (question := self.window.before(m))]
         names = [message.author for message in self.window.people]
         changed = [item.memory.content] if item.memory else []
         return [*asked, *names, self.state.user_name, *changed]

@@ -47,7 +47,7 @@ async def voices(messages: Sequence[Message], before: Sequence[Message | None]) 
 
     Args:
         messages: What people said.
-        before: For each, the message of the assistant that it may answer, or None.
+        before: For each, the message that it may answer, or None; see `message_before`.
     """
     # Texts are read in a thread: the event loop has to serve others.
     found = await chances(await asyncio.to_thread(lambda: list(map(text_to_judge, messages, before))), "voice")

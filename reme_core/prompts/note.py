@@ -16,7 +16,7 @@ from reme_core.marks import is_quote, messages_replaced_by
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
 from reme_core.prompts.fence import NOTE_METADATA, as_text, note
-from reme_core.prompts.transcript import condense, shown_name
+from reme_core.prompts.transcript import condense, person_of, shown_name
 from reme_core.text.named import MONTHS
 from reme_core.types import Hit, Kind, Memory, Message
 
@@ -166,7 +166,7 @@ def _statement(memory: Memory, language: Language, zone: tzinfo) -> str:
     text = condense(as_text(memory, language), LONGEST)
     # What somebody said is quoted; what a model read from it stands as a sentence.
     if is_quote(memory) and memory.observed_at:
-        speaker = f", {shown_name(memory.author)}" if memory.author.lower() not in ("", "user", "human") else ""
+        speaker = f", {shown_name(memory.author)}" if person_of(memory.author) else ""
         text = f"{_long_date(memory.observed_at.astimezone(zone).date(), language)}{speaker}: “{text}”"
         when = _DATES[language]["until"].format(until=_last_day(memory, zone)) if memory.valid_until else ""
     else:

@@ -85,7 +85,7 @@ def calls_answered(messages: Iterable[Message]) -> list[ToolCall | None]:
 
 
 def quoted_answer(answer: str, asked: Message, language: Language) -> str:
-    """An answer, with the questions of the assistant's message before it; alone if that message asks nothing.
+    """An answer, with the questions of the message before it; alone if that message asks nothing.
 
     >>> quoted_answer("yep, Wednesdays", Message(role="assistant", content="Nice. Do you swim?"), "en")
     '(asked: “Do you swim?”) yep, Wednesdays'

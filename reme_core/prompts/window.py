@@ -47,8 +47,8 @@ class Window:
         # A model may name numbers that there are not.
         return [self.new[n - 1] for n in sorted(set(numbers)) if 0 < n <= len(self.new)]
 
-    def question_before(self, message: Message) -> Message | None:
-        """The assistant's message that a message may answer."""
+    def before(self, message: Message) -> Message | None:
+        """The message that one of the new ones may answer; see `message_before`."""
         return message_before(message, [*self.context, *self.new])
 
     def as_text(self, speech: Language, unnamed: str, zone: tzinfo) -> str:

@@ -24,7 +24,7 @@ from reme_core.text.timex.english_words import (
     TOMORROW,
     UNIT,
     WEEKDAY,
-    number,
+    amount_of,
     unit_of,
 )
 from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join_ranges, move
@@ -240,8 +240,7 @@ def _distance(match: re.Match[str]) -> tuple[float, cal.Unit]:
     if match["the"]:
         unit, times = unit_of({"night": "day", "morning": "day"}.get(match["the"].lower(), match["the"]))
         return times, unit
-    unit, times = unit_of(match["unit"])
-    return number(match["n"], match["half"]) * times, unit
+    return amount_of(match)
 
 
 def _open_side(text: str, atom: Expression) -> Expression:
