@@ -9,7 +9,7 @@ from typing import Final
 
 from reme_core.prompts import Language
 from reme_core.prompts.budget import count_tokens
-from reme_core.prompts.transcript import condense, message_before, shown_name, speech_in
+from reme_core.prompts.transcript import MAX_MESSAGE, condense, message_before, shown_name, speech_in
 from reme_core.text.timex import render_date
 from reme_core.types import Message
 
@@ -19,7 +19,6 @@ OVERLAP: Final = 6
 """Messages before them, which only explain the new ones."""
 TOKENS: Final = 2_000
 """Tokens of new messages: with prompt, memories and answer about half of the 8,000 that small local models read."""
-_LONGEST: Final = 1_500  # characters of one message that are shown
 _LOOKED_AT: Final = 30  # messages before, of which some may be notes and system prompts
 
 
@@ -65,7 +64,7 @@ class Window:
             number = numbers.get(message.message_id)
             speaker = shown_name(message.author) or (unnamed if message.role == "user" else message.role)
             mark = f"[{number}] " if number else ""
-            lines.append(f"{mark}{speaker}: {condense(message.content, _LONGEST)}")
+            lines.append(f"{mark}{speaker}: {condense(message.content, MAX_MESSAGE)}")
         return "\n".join(lines)
 
 
@@ -91,7 +90,7 @@ def _stretches(said: Sequence[Message], new: Set[str]) -> Iterator[tuple[int, in
     """From where to where the messages stand that are read together; no other message stands between them."""
     start, spent = 0, 0
     for place, message in enumerate(said):
-        cost = count_tokens(message.content[:_LONGEST])
+        cost = count_tokens(message.content[:MAX_MESSAGE])
         is_new = message.message_id in new
         # A single message that is too long is a window of its own.
         if place > start and not (is_new and place - start < MESSAGES and spent + cost <= TOKENS):

@@ -64,10 +64,11 @@ def encode_json(value: Any) -> Any:
     """
     if isinstance(value, str):
         return _UNSTORABLE.sub(lambda found: f"{_ESCAPE}{ord(found[0]):04x}", value)
-    # Postgres writes 1e23 out as an integer, which Python reads as one: it has to be the same number still.
-    if isinstance(value, float) and not (math.isfinite(value) and (abs(value) < 2**53 or _is_exact(value))):
-        return f"{_NUMBER}{float(value)}"
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, float):
+        # Postgres writes 1e23 out as an integer, which Python reads as one: it has to be the same number still.
+        is_exact = math.isfinite(value) and (abs(value) < 2**53 or int(Decimal(repr(float(value)))) == value)
+        return value if is_exact else f"{_NUMBER}{float(value)}"
+    if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, list | tuple):
         return [encode_json(member) for member in value]
@@ -95,10 +96,6 @@ def decode_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {decode_json(key): decode_json(member) for key, member in value.items()}
     return value
-
-
-def _is_exact(value: float) -> bool:
-    return int(Decimal(repr(float(value)))) == value
 
 
 def json_object(text: str) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 # The lists are short on purpose. Published lists of stop words contain words that people remember things by
@@ -89,13 +88,11 @@ STOP_WORDS: Final[dict[str, frozenset[str]]] = {
 }
 """ISO 639-1 code → case-folded function words."""
 
-_SHARED = Counter(word for words in STOP_WORDS.values() for word in words)
-
-VOTES: Final[dict[str, tuple[float, tuple[str, ...]]]] = {
-    word: (1 / shared, tuple(language for language, words in STOP_WORDS.items() if word in words))
-    for word, shared in _SHARED.items()
+VOTES: Final[dict[str, tuple[str, ...]]] = {
+    word: tuple(language for language, words in STOP_WORDS.items() if word in words)
+    for word in frozenset().union(*STOP_WORDS.values())
 }
-"""Function word → (weight of its vote, the languages it votes for). A word of n languages counts 1/n for each."""
+"""Function word → the languages it votes for. A word of n languages counts 1/n for each."""
 
 CJK_FUNCTION: Final[frozenset[str]] = frozenset(
     # Chinese pronouns, particles, copulas and the characters of question words (什么 哪 谁 怎 吗 呢) …

@@ -150,16 +150,14 @@ def is_latin(text: str) -> bool:
     return language_of(text) in _LANGUAGES_OF_ALPHABET["en"]
 
 
-def _votes(tokens: list[str]) -> defaultdict[str, tuple[int, float]]:
-    """How many function words of a language there are, and what they weigh together, by language."""
-    votes: defaultdict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+def _votes(tokens: list[str]) -> defaultdict[str, list[float]]:
+    """The weights of the function words of each language."""
+    votes: defaultdict[str, list[float]] = defaultdict(list)
     # Words with a capital are names ("Li Lei" is not Italian), except the first one, where every sentence has one.
     words = {token for token in tokens if token.islower()} | {token.casefold() for token in tokens[:1]}
     for word in VOTES.keys() & words:
-        weight, languages = VOTES[word]
-        for language in languages:
-            count, score = votes[language]
-            votes[language] = (count + 1, score + weight)
+        for language in VOTES[word]:
+            votes[language].append(1 / len(VOTES[word]))
     return votes
 
 
@@ -168,12 +166,11 @@ def _detect_language(text: str, tokens: list[str]) -> str:
     votes = _votes(tokens)
     if votes:
         # The name breaks a tie, so that the answer never depends on the order of a set.
-        best = max(votes, key=lambda language: (round(votes[language][1], 6), language))
-        count, score = votes[best]
-        enough = count >= _ENOUGH_VOTES or (count >= _MIN_VOTES and score >= _MIN_WEIGHT)
-        if enough:
+        best = max(votes, key=lambda language: (round(sum(votes[language]), 6), language))
+        count, score = len(votes[best]), sum(votes[best])
+        if count >= _ENOUGH_VOTES or (count >= _MIN_VOTES and score >= _MIN_WEIGHT):
             contracted = sum(1 for token in set(tokens) if _CONTRACTION.search(token.replace("’", "'")))
-            if score > votes["en"][1] + contracted:
+            if score > sum(votes["en"]) + contracted:
                 return best
     return "fa" if _PERSIAN.search(text) else "en"
 
