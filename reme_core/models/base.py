@@ -178,19 +178,8 @@ def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str)
         raise
     finally:
         if on_call is not None:
-            on_call(
-                ModelCall(
-                    provider=provider,
-                    model=model,
-                    purpose=purpose,
-                    prompt_tokens=usage.prompt_tokens,
-                    completion_tokens=usage.completion_tokens,
-                    milliseconds=(time.perf_counter() - begun) * 1000,
-                    ok=not error,
-                    error=error,
-                    raw=raw,
-                )
-            )
+            tokens, milliseconds = (usage.prompt_tokens, usage.completion_tokens), (time.perf_counter() - begun) * 1000
+            on_call(ModelCall(provider, model, purpose, *tokens, milliseconds, ok=not error, error=error, raw=raw))
 
 
 class RemoteModel:
