@@ -326,5 +326,16 @@ async def nearest(
 
 
 def _repeats(draft: Memory, stored: Memory) -> bool:
-    is_same = says_the_same(draft.content, stored.content)
-    return is_same and same_days(draft.metadata.get("times", ()), stored.metadata.get("times", ()))
+    return says_the_same(draft.content, stored.content) and same_days(_times_in(draft), _times_in(stored))
+
+
+def _times_in(memory: Memory) -> list[dict[str, Any]]:
+    """The times of a quote. Callers may keep anything under that name."""
+    times = memory.metadata.get("times")
+    return [time for time in times if _is_time(time)] if isinstance(times, list) else []
+
+
+def _is_time(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
+        return False
+    return "start" in value and isinstance(value["start"], str | None)

@@ -159,7 +159,8 @@ class Reconciliation:
         whose = self.state.subject_of(item.evidence[0]), scope_of(item.evidence).get("user_id")
         for memory in reversed([*self.again.values(), *self.new.values()]):
             known = memory.metadata
-            named = known.get("thing", "").casefold(), known.get("about", "user").casefold()
+            # A caller may keep anything under these names.
+            named = str(known.get("thing", "")).casefold(), str(known.get("about", "user")).casefold()
             is_own = (memory.subject, memory.user_id) == whose
             if thing and named == (thing, about) and is_own and self._stands(memory):
                 return memory

@@ -170,6 +170,15 @@ async def test_the_same_words_about_another_day_are_another_statement(reme: Engi
     assert [m.metadata["times"][0]["start"][:10] for m in await everything(reme)] == ["2025-01-01", "2025-05-05"]
 
 
+@pytest.mark.parametrize("times", [3, "daily", [3], [{"text": 3, "start": 4}], [{"start": "2024-05-06"}], {"a": 1}])
+async def test_a_caller_may_keep_anything_where_a_quote_has_its_times(reme: Engine, times: Any) -> None:
+    known = Memory(content="My sister Ada lives in Hull", subject="user", metadata={"times": times})
+    await reme.memories.add("w", [known])
+    await summarise(reme, turn("My sister Ada lives in Hull"))
+    [memory] = await everything(reme)
+    assert (memory.seen_count, memory.metadata) == (2, {"times": times})
+
+
 async def test_a_memory_of_words_that_were_edited_expires(reme: Engine) -> None:
     for words in ("I live in York with my cat. My dog is Rex.", "I live in Hull with my cat. My dog is Rex."):
         message = Message(content=words, message_id="e1", session_id="s")

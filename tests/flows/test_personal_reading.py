@@ -12,7 +12,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import ConflictError, ModelUnavailableError
-from reme_core.prompts import fence, prompt
+from reme_core.prompts import fence
 from reme_core.types import Kind, Memory, Status
 from tests.flows.personal_turns import answering, contents, everything, operation, summarise, turn
 from tests.loopback import Loopback
@@ -454,19 +454,13 @@ async def test_retrieval_waits_for_no_chat_model(reme_with_chat: Engine, loopbac
     assert loopback.bodies("/chat/completions") == []
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-@pytest.mark.parametrize(
-    "name",
-    ["read", "read_small", "confirm", "extract_time", "info_filter", "get_observation", "contra_repeat",
-     "get_reflection_subject", "update_insight"],
-)  # fmt: skip
-def test_every_personal_prompt_is_there_in_both_languages(name: str, language: Any) -> None:
-    values = dict.fromkeys(
-        ("remembered", "conversation", "operations", "messages", "count", "person", "statements", "observations",
-         "known", "most", "subject", "before", "now", "query"),
-        "VALUE",
-    )  # fmt: skip
-    system, user = prompt(f"personal/{name}", language, **values)
-    assert "VALUE" in user["content"]
-    assert "$" not in system["content"] + user["content"]
-    assert "JSON" in system["content"] + user["content"]
+async def test_a_caller_may_keep_anything_where_a_statement_has_its_thing(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    known = Memory(content="The user lives in Hull", subject="user", metadata={"thing": 3, "about": ["home"]})
+    await reme_with_chat.memories.add("w", [known])
+    again = naming("Hull", then=lambda n: operation("change", "The user lives in Hull", memory=n, value="Hull"))
+    moved = operation("end", "It is over", value="Hull", thing="home")
+    loopback.chat(lambda body: {"operations": [again(body), moved]})
+    await summarise(reme_with_chat, turn("I live in Hull"))
+    assert await contents(reme_with_chat) == ["The user lives in Hull"]
