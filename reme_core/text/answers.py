@@ -134,6 +134,13 @@ def _decode(text: str) -> dict[str, Any] | list[Any] | None:
     return value if isinstance(value, dict | list) else None
 
 
+def _repair(text: str) -> object:
+    try:
+        return json_repair.loads(text, skip_json_loads=True)
+    except AssertionError:  # of the library, which takes the fence of a block for a key
+        return None
+
+
 def _find_longest(text: str) -> dict[str, Any] | list[Any] | None:
     """The longest value, or run of values, in a text; a value that cannot be decoded is repaired."""
     best: dict[str, Any] | list[Any] | None = None
@@ -149,7 +156,7 @@ def _find_longest(text: str) -> dict[str, Any] | list[Any] | None:
             if repairs > _MAX_REPAIRS:
                 break
             # Nobody can tell where a broken value ends, so the repair takes all the text from its start.
-            value, end = json_repair.loads(text[start.start() :], skip_json_loads=True), len(text)
+            value, end = _repair(text[start.start() :]), len(text)
             if not isinstance(value, dict | list) or not value:
                 # The bracket belonged to prose; the next one may begin the JSON.
                 at = start.start() + 1

@@ -59,6 +59,7 @@ def test_thinking_is_taken_out_and_nothing_else(text: str, answer: str) -> None:
         ('{"a": NaN, "b": [Infinity]}', {"a": None, "b": [None]}),
         (r'{"what Postgres cannot store": "a\u0000b \ud83d"}', {"what Postgres cannot store": "a\ufffdb \ufffd"}),
         ("记忆如下：{“内容”: “喜欢爬山”}", {"内容": "喜欢爬山"}),
+        ('{"```json\n{"a": 1}\n```', {"a": 1}),
     ],
 )
 def test_json_is_found_in_what_surrounds_it(text: str, value: Any) -> None:
