@@ -32,12 +32,3 @@ def regex(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
 def any_of(*patterns: str) -> re.Pattern[str]:
     """One of some patterns, in whatever case; likewise compiled when it is first used."""
     return regex("|".join(patterns), re.IGNORECASE)
-
-
-def words(listed: str) -> str:
-    """The pattern of one of some words, which are listed with spaces between them.
-
-    >>> words("cats? dog")
-    '(?:cats?|dog)'
-    """
-    return f"(?:{'|'.join(listed.split())})"

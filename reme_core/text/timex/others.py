@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, cast
 
 from reme_core.text.regex import regex
-from reme_core.text.regex import words as any_word
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.mention import Expression
 
@@ -94,13 +93,17 @@ _WORDS: Final = {
 LANGUAGES: Final = frozenset(_WORDS)
 
 
+def _one_of(listed: str) -> str:
+    return f"(?:{'|'.join(listed.split())})"
+
+
 def _pattern(words: _Words) -> str:
-    numbers, months = any_word(re.sub(r"=\d+", "", words.numbers)), any_word(words.months)
+    numbers, months = _one_of(re.sub(r"=\d+", "", words.numbers)), _one_of(words.months)
     before, after = words.ago
-    ago = " ".join(part for part in (before, rf"(?:\d{{1,3}}|{numbers}) {any_word(words.units)}", after) if part)
+    ago = " ".join(part for part in (before, rf"(?:\d{{1,3}}|{numbers}) {_one_of(words.units)}", after) if part)
     year = rf"(?: (?:{words.of})?(?:19|20)\d\d)"
     date = rf"\d{{1,2}}\.? (?:{words.of})?{months}{year}?|{months}{year}"
-    return rf"\b(?:(?P<near>{any_word(words.near)})|(?P<ago>{ago})|(?P<date>{date}))\b"
+    return rf"\b(?:(?P<near>{_one_of(words.near)})|(?P<ago>{ago})|(?P<date>{date}))\b"
 
 
 _DIGITS: Final = r"(?<![\d./-])(?:\d{4}-\d\d?-\d\d?|\d\d?([./])\d\d?\1\d{4})(?![\d/-])"
