@@ -449,7 +449,7 @@ async def test_a_callers_metadata_does_not_stop_a_reflection(reme_with_chat: Eng
 
 
 async def test_retrieval_waits_for_no_chat_model(reme_with_chat: Engine, loopback: Loopback, flow: Flow) -> None:
-    for query in ("What did I eat yesterday?", "What do I eat?"):
+    for query in ("What did I eat yesterday?", "What do I eat?", "What is an easy dish?"):
         await flow(reme_with_chat, "retrieve_personal_memory", workspace_id="w", query=query)
     assert loopback.bodies("/chat/completions") == []
 

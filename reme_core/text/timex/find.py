@@ -25,7 +25,7 @@ def has_time(text: str) -> bool:
         _may_be_english(text)
         or bool(chinese_joins.SCREEN.search(text))
         or not others.SCREEN_WORDS.isdisjoint(_ANY_WORD.findall(text.lower()))
-        or bool(others.SCREEN_DIGITS.search(text))
+        or bool(others.SCREEN.search(text))
     )
 
 

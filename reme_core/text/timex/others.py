@@ -108,14 +108,14 @@ def _pattern(words: _Words) -> str:
 
 _DIGITS: Final = r"(?<![\d./-])(?:\d{4}-\d\d?-\d\d?|\d\d?([./])\d\d?\1\d{4})(?![\d/-])"
 _PATTERNS: Final = {code: regex(rf"{_pattern(words)}|{_DIGITS}", re.I) for code, words in _WORDS.items()}
-# What `find` looks for has one of these words or such digits.
+# What `find` looks for has one of these words, such digits, or "il y a": the French "an" is a word of English, too.
 SCREEN_WORDS: Final = frozenset(
     name
     for words in _WORDS.values()
     for names in (words.near, words.months, words.units)
     for name in re.findall(r"\w+", names)
-)
-SCREEN_DIGITS: Final = regex(r"\d{4}-\d|\d[./]\d\d?[./]\d")
+) - {"an"}
+SCREEN: Final = regex(r"\d{4}-\d|\d[./]\d\d?[./]\d|\bil y a\b", re.IGNORECASE)
 DIRECTED: Final = "|".join(one for words in _WORDS.values() for one in (*words.near.split(), *words.ago) if one)
 """What says by itself whether a time lies behind or ahead, as the alternatives of a pattern."""
 
