@@ -72,6 +72,9 @@ _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
 # What makes a bare 周一 or 五月 the next one: such a word in the clause before it.
 _FUTURE: Final = regex(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下周|下个?月|明年)[^。！？；\n.!?;]*$")
+# Since when something has been so is past, whatever the clause says of the future.
+_SINCE: Final = regex(r"自从?$")
+_UNTIL_NOW: Final = regex(r"以来|至今|到现在")
 rules: Final = Rules()
 
 
@@ -90,7 +93,10 @@ def unit_of(match: re.Match[str]) -> Unit:
 
 
 def _side_of(match: re.Match[str]) -> Side:
-    return "next" if search_before(_FUTURE, match.string, match.start(), CLAUSE) else "past"
+    text, start = match.string, match.start()
+    if match[0].startswith("自") or search_before(_SINCE, text, start) or _UNTIL_NOW.match(text, match.end()):
+        return "past"
+    return "next" if search_before(_FUTURE, text, start, CLAUSE) else "past"
 
 
 def _year_of(match: re.Match[str], now: datetime) -> int | None:

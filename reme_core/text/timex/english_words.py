@@ -47,6 +47,10 @@ FUTURE: Final = regex(
     rf"|{'|'.join(TOMORROW)}|schedul\w+|looking forward)\b[^.!?;\n]*$",
     re.IGNORECASE,
 )
+# Since when something has been so is past, whatever the clause says of the future.
+_SINCE: Final = regex(
+    r"\bsince\s+(?:(?:the|early|mid|late|start|beginning|middle|end|of|about|around)[\s-]+)*$", re.IGNORECASE
+)
 # "On Monday I'll …": at most two words stand between the time and the verb.
 _FUTURE_AFTER: Final = regex(r",?\s+(?:\w+\s+){0,2}(?:\w+'ll|(?-i:will)|won't|(?:am|is|are) going to)\b", re.IGNORECASE)
 
@@ -77,5 +81,7 @@ def side_of(match: re.Match[str]) -> Side:
         if side in ("last", "past", "previous", "this past"):
             return "last"
         return "this" if side == "this" else "next"
+    if search_before(_SINCE, match.string, match.start()):
+        return "past"
     ahead = search_before(FUTURE, match.string, match.start(), CLAUSE) or _FUTURE_AFTER.match(match.string, match.end())
     return "next" if ahead else "past"
