@@ -42,8 +42,9 @@ def numbers_in(text: str) -> set[str]:
     spelt |= {ten + one for ten in tens for one in spelt if one < 10}
     found = {str(n) for n in spelt | {one * power for one in spelt if one < 100 for power in powers}}
     for match in _CHINESE.findall(text):
-        row = match.translate(_AS_DIGITS)  # 三零五 is 305, and 两三个 are two or three
-        found |= {str(chinese_number(match)), *figures_in(row), *filter(str.isdigit, row)}
+        row = match.translate(_AS_DIGITS)
+        found.add(str(chinese_number(match)))
+        found |= {*figures_in(row), *row} if row.isdigit() else set()  # 三零五 is 305, and 两三个 are two or three
     # "An 09 plate" names 2009, and "3k" 3,000.
     found |= {century + year for year in _TWO_DIGITS.findall(text) for century in ("19", "20")}
     found |= {f"{int(figure)}000" for figure in _THOUSANDS.findall(text)}
