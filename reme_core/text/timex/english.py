@@ -287,6 +287,9 @@ def _period(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.period(now, amount if side_of(match) == "next" else -amount, unit))
 
 
+_FIRST_TIME: Final = regex(r"\b(?:first|only) time\s+$", re.IGNORECASE)
+
+
 @rules(rf"(?P<in>in\s+)?{NUMBER}\s+{UNIT}(?P<tail>\s+from\s+(?:now|today)|(?:')?\s+time)?")
 def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
     tail = (match["tail"] or "").strip("' ").lower()
@@ -294,8 +297,9 @@ def _units_ahead(match: re.Match[str], now: datetime) -> Expression | None:
         # "I'll be back in two weeks", but "I read it in two weeks".
         if not match["in"] or not search_before(FUTURE, match.string, match.start(), CLAUSE):
             return None
-        if match["unit"].lower() == "decade":
-            return None  # "it is going to be the coldest winter in a decade" looks back
+        # "It is going to be the coldest winter in a decade" and "he is coming, the first time in six years" look back.
+        if match["unit"].lower() == "decade" or search_before(_FIRST_TIME, match.string, match.start()):
+            return None
     amount, unit = amount_of(match)
     return expression(match, cal.unit_from(now, amount, unit))
 

@@ -72,7 +72,15 @@ def test_a_time_is_placed_as_the_statement_means_it(said: str, start: str | None
 
 @pytest.mark.parametrize(
     "said",
-    ["the other day I was ill", "最近在学", "近期在学", "every Monday at 7", "2 days before my birthday", "I like tea"],
+    [
+        "the other day I was ill",
+        "最近在学",
+        "近期在学",
+        "every Monday at 7",
+        "2 days before my birthday",
+        "I like tea",
+        "Stephen is coming over, the first time in six years",
+    ],
 )
 def test_vague_times_habits_and_anchors_are_not_placed(said: str) -> None:
     assert times_of(said, SAID, "UTC") == []
