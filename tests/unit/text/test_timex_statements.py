@@ -62,6 +62,8 @@ SAID = datetime(2024, 3, 6, 19, tzinfo=UTC)
         ("three days back I am still ill", "2024-03-03", "2024-03-04"),
         ("In recent weeks I do no sports", "2024-01-17", "2024-03-06"),
         ("我近三个月在学法语", "2023-12-06", "2024-03-06"),
+        ("去年 我去了上海", "2023-01-01", "2024-01-01"),
+        ("这周 很忙", "2024-03-04", "2024-03-11"),
     ],
 )
 def test_a_time_is_placed_as_the_statement_means_it(said: str, start: str | None, end: str | None) -> None:
