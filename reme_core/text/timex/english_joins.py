@@ -11,14 +11,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from reme_core.text.named import WEEKDAYS
+from reme_core.text.named import MONTHS, WEEKDAYS
 from reme_core.text.regex import regex
 from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.english import rules
 from reme_core.text.timex.english_words import (
     DAY_PARTS,
+    DECADES,
     MONTH,
     NUMBER,
+    SEASONS,
     THIRDS,
     THROUGH,
     TOMORROW,
@@ -30,16 +32,19 @@ from reme_core.text.timex.english_words import (
 from reme_core.text.timex.joins import distance_from_event, drop_overlaps, join_ranges, move
 from reme_core.text.timex.mention import Expression, Span, search_before
 
+_UNITS: Final = (
+    "minute", "hour", "day", "week", "weekend", "weekday", "month", "quarter", "year", "decade", "fortnight", "morning",
+    "afternoon", "evening", "night",
+)  # fmt: skip
 # Every expression that a rule finds has one of these words, or such digits; most texts have none.
 SCREEN_WORDS: Final = frozenset(
-    """january february march april may june july august september october november december jan feb mar apr jun jul aug
-    sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday mondays tuesdays wednesdays thursdays
-    fridays saturdays sundays spring summer autumn fall winter christmas xmas easter thanksgiving halloween valentine
-    independence labor festival yesterday today tonight night ago recently lately twenties thirties forties
-    fifties sixties seventies eighties nineties minute minutes hour hours day days week weeks weekend weekends weekdays
-    month months quarter quarters year years decade decades fortnight fortnights morning mornings afternoon evening
-    annually weekly monthly""".split()  # noqa: SIM905 - a list of words reads better as text
-).union(TOMORROW)
+    [form.lower() for name in MONTHS for form in (name, name[:3])]
+    + [form for name in WEEKDAYS for form in (name.lower(), f"{name.lower()}s")]
+    + [form for unit in _UNITS for form in (unit, f"{unit}s")]
+    + [*SEASONS, *DECADES, *TOMORROW]
+    + """sept christmas xmas easter thanksgiving halloween valentine independence labor festival yesterday today tonight
+    ago recently lately annually weekly monthly""".split()  # noqa: SIM905 - a list of words reads better as text
+)
 SCREEN_DIGITS: Final = regex(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
 
 # The words before a weak expression that show that it is a time, by what the expression is.

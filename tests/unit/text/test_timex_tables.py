@@ -414,7 +414,7 @@ def test_what_only_looks_like_a_time_is_none(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["every Monday", "I swim on Mondays", "each year", "twice a week", "Monday to Friday", "every other day",
-     "每天", "每周三", "每年春天", "每个月", "周一到周五"],
+     "every weekday", "every other evenings", "每天", "每周三", "每年春天", "每个月", "周一到周五"],
 )  # fmt: skip
 def test_a_habit_is_no_stretch_of_time(text: str) -> None:
     (mention,) = find_times(text, now=NOW)
