@@ -26,6 +26,7 @@ from typing_extensions import TypedDict  # Pydantic wants this one before Python
 
 from reme_core.errors import ConfigurationError, InputError, did_you_mean
 from reme_core.settings import Settings
+from reme_core.store.recall import MAX_HITS
 from reme_core.store.rows import check_text
 from reme_core.types import SCOPES
 from reme_core.working.window import CountTokens, tokenizer_of
@@ -137,6 +138,7 @@ def refuse_unknown(given: Iterable[str], *more: str, known: Iterable[str] = ALL_
 
 _CHOICES: Final = {"on_error": get_args(OnError), "write": get_args(Write), "position": get_args(Position)}
 _COUNTS: Final = ("top_k", "token_budget", "window")
+_MOST_TOP_K: Final = MAX_HITS // 2  # a turn looks for twice as many messages, since the model sees some of them anyway
 
 
 def complete_options(options: TurnOptions) -> TurnOptions:
@@ -154,6 +156,8 @@ def complete_options(options: TurnOptions) -> TurnOptions:
     for name in _COUNTS:
         if (name, values[name]) != ("window", None):
             check_count(name, values[name])
+    if complete["top_k"] > _MOST_TOP_K:
+        raise InputError(f"top_k is {_MOST_TOP_K} at most, not {complete['top_k']}: all of it is put before a model")
     if not _is_number(patience := values["patience"]) or not patience > 0:
         raise InputError(f"patience is a positive number of seconds, not {patience!r}")
     if values["min_relevance"] is not None:

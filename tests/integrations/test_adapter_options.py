@@ -48,6 +48,7 @@ def test_a_session_that_cannot_be_stored_is_refused(adapter: str) -> None:
     [
         ({"top_k": 2.5}, "top_k is a whole number"),
         ({"top_k": True}, "top_k is a whole number"),
+        ({"top_k": 501}, "top_k is 500 at most, not 501"),
         ({"window": 1000.5}, "window is a whole number"),
         ({"patience": float("nan")}, "patience is a positive number"),
         ({"min_relevance": "0.5"}, "min_relevance is a chance"),
