@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -40,7 +40,8 @@ def replacement_of(path: Path, *, mode: int | None = None) -> Iterator[IO[bytes]
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror}") from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # a name that cannot be written cannot be removed either
+            part.unlink(missing_ok=True)
 
 
 def flush_to_disk(file: IO[bytes]) -> None:

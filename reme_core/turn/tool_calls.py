@@ -7,6 +7,7 @@ handed over again or replayed from a checkpoint.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -88,9 +89,9 @@ def calls_in(messages: Sequence[Message], *place: object) -> list[ToolCallResult
         success = None if failed is None else not failed
         here = (*place, len(found), call.id) if place else (message.session_id, message.message_id)
         result = tool_call_result(call.name, call.arguments, message.content, success, *here)
-        found.append(
-            result.model_copy(update={"called_at": message.sent_at, "time_cost": message.metadata.get("seconds")})
-        )
+        seconds = message.metadata.get("seconds")  # anything, where it is not an adapter that put it there
+        time_cost = seconds if isinstance(seconds, int | float) and 0 <= seconds < math.inf else None
+        found.append(result.model_copy(update={"called_at": message.sent_at, "time_cost": time_cost}))
     return found
 
 

@@ -38,6 +38,8 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         replacement_of(tmp_path / "none/a.txt"),
     ):
         pass
+    with pytest.raises(InputError, match="File name too long"), replacement_of(tmp_path / ("a" * 300)):
+        pass
 
 
 def test_the_file_behind_a_link_is_written_and_the_link_stays(tmp_path: Path) -> None:

@@ -131,3 +131,11 @@ def test_an_answer_is_recorded_though_a_memory_tool_is_called_by_the_same_id_els
     ]  # fmt: skip
     new = Deduplicator().new_messages(said, "s/t")
     assert [message.content for message in new if message.role == "tool"] == ["found", "booked"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kept"), [(1.5, 1.5), ("fast", None), (-1, None), (float("nan"), None), (None, None)]
+)
+def test_what_a_call_took_is_a_number_of_seconds_or_unknown(seconds: object, kept: float | None) -> None:
+    messages = [asked(("1", "search")), answered("1", "found", metadata={"seconds": seconds})]
+    assert [call.time_cost for call in calls_in(messages)] == [kept]
