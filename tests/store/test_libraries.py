@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reme_core.errors import InputError, LibraryError
+from reme_core.store.libraries.calls import take_calls
 from reme_core.store.libraries.dialects import kind_of
-from reme_core.store.libraries.format import from_wire, library_path, read_lines, to_wire, type_of
+from reme_core.store.libraries.format import WIRE_KEY, from_wire, library_path, read_lines, to_wire, type_of
 from reme_core.types import Kind, Memory, Source, Status
 
 MOMENT = datetime(2025, 7, 24, 21, 15, 17, 123456, tzinfo=UTC)
@@ -223,6 +224,13 @@ def test_no_name_of_a_workspace_leaves_the_folder(tmp_path: Any) -> None:
         "a%2Fb": "a%252Fb.jsonl",
     }
     assert {name: str(library_path(tmp_path, name).relative_to(tmp_path)) for name in names} == names
+
+
+@pytest.mark.parametrize("kept", [5, None, {"timestamp": {}}, {"score": "high"}, {"tool_call_results": 3}])
+def test_a_memory_goes_out_whatever_a_caller_keeps_where_the_wire_is_kept(kept: object) -> None:
+    memory = Memory(kind="tool", subject="search", content="Search for single words.", metadata={WIRE_KEY: kept})
+    assert to_wire(memory)["content"] == "Search for single words."
+    assert take_calls(memory) == []
 
 
 def test_a_type_of_null_is_written_as_the_type_that_it_means() -> None:

@@ -23,10 +23,9 @@ _LONGEST_ERROR: Final = 200
 
 def take_calls(memory: Memory) -> list[Call]:
     """The calls that a tool's memory has in a library; they are removed from the memory."""
-    kept = memory.metadata.get(WIRE_KEY, {})
-    if memory.kind != Kind.TOOL or not isinstance(kept.get(CALLS), list):
+    kept = memory.metadata.get(WIRE_KEY)
+    if memory.kind != Kind.TOOL or not isinstance(kept, dict) or not isinstance(values := kept.get(CALLS), list):
         return []
-    values = kept[CALLS]
     rest = {name: value for name, value in kept.items() if name != CALLS}
     memory.metadata = {k: v for k, v in memory.metadata.items() if k != WIRE_KEY} | ({WIRE_KEY: rest} if rest else {})
     return [_read_call(number, value) for number, value in enumerate(values)]

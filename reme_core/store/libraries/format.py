@@ -59,7 +59,7 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     ('task', 'Log in first.', {'reme_core': {'kind': 'rule'}})
     """
     metadata = {**memory.metadata}
-    kept = metadata.pop(WIRE_KEY, {})
+    kept = metadata.pop(WIRE_KEY, None)
     for name in COUNTERS:
         if (count := getattr(memory, name)) or metadata.get(name) == 0:
             metadata[name] = count
@@ -81,15 +81,24 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     if memory.subject and memory.kind == Kind.TOOL:
         wire["when_to_use"] = memory.subject
     # A field is written in its original spelling, as long as that still means the value that the memory has.
-    original = WireRow(wire | kept)
-    wire |= {
-        name: value
-        for name, value in kept.items()
-        if name not in _ATTRIBUTES or getattr(memory, _ATTRIBUTES[name]) == original.value_of(name)
-    }
+    if isinstance(kept, dict) and _can_be_read(original := WireRow(wire | kept)):
+        wire |= {
+            name: value
+            for name, value in kept.items()
+            if name not in _ATTRIBUTES or getattr(memory, _ATTRIBUTES[name]) == original.value_of(name)
+        }
     if extras := _extras(memory, WireRow(wire)):
         metadata[EXTRAS_KEY] = extras
     return wire
+
+
+def _can_be_read(row: WireRow) -> bool:
+    # What `from_wire` kept can. A caller may put anything under the same name.
+    try:
+        row.memory_values()
+    except InputError:
+        return False
+    return True
 
 
 def from_wire(row: Mapping[str, Any]) -> Memory:
