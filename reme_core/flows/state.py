@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -18,6 +19,7 @@ from reme_core.errors import InputError
 from reme_core.given import Moment
 from reme_core.settings import Names
 from reme_core.store.change import Close, Embedded, Version
+from reme_core.store.filters import Filters
 from reme_core.store.rows import within_scope
 from reme_core.text.ids import with_ids
 from reme_core.types import (
@@ -27,6 +29,7 @@ from reme_core.types import (
     Message,
     Recollection,
     Scope,
+    Status,
     TimeRange,
     Trajectory,
     scope_of_given,
@@ -146,6 +149,16 @@ class RetrievalState(State):
     """The recalls that `hits` come from. The note tells the log what became of each of their hits."""
     retrieval_id: Internal[str] = ""
     """The id of this retrieval in the log, by which its outcome can be reported later."""
+
+    @property
+    def status(self) -> Status | None:
+        """The only status of memories to recall; None is any: what is over by now may have held when it is asked of."""
+        return None if self.held_at is not None and self.as_of is None else Status.ACTIVE
+
+    def lasting(self, kind: str, now: datetime) -> Filters:
+        """The filters for memories of a kind that are not over at the moment that is asked of, by default now."""
+        filters = Filters.of(kind=kind, status=self.status, as_of=self.as_of, held_at=self.held_at, **self.scope)
+        return dataclasses.replace(filters, not_over_at=self.held_at or self.as_of or self.now or now)
 
     @property
     def memories(self) -> list[Memory]:

@@ -56,11 +56,9 @@ async def recall_personal(
     asked = AskedTime([past]) if past else None
     plan = Plan(type_weights=type_weights or TYPE_WEIGHTS)
     limit = max(state.top_k, candidates) if deps.reranker is not None else state.top_k
-    # What is over by now may have been true at the moment that is asked about.
-    status = None if state.held_at is not None and state.as_of is None else Status.ACTIVE
     filters = Filters.of(
-        kind="personal", subject=state.user_name or None, status=status, as_of=state.as_of, held_at=state.held_at,
-        **state.scope,
+        kind="personal", subject=state.user_name or None, status=state.status, as_of=state.as_of,
+        held_at=state.held_at, **state.scope,
     )  # fmt: skip
     state.recalls = []
     found = await _recall(state, deps, filters, plan, limit, asked)

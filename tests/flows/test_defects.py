@@ -289,6 +289,22 @@ async def test_the_same_question_gets_the_same_answer_in_the_same_order(reme: En
     assert answers != {""}
 
 
+async def test_lessons_are_recalled_as_they_were_known_or_held_at_the_moment_that_is_asked_of(reme: Engine) -> None:
+    (lesson,) = await reme.memories.add("w", Memory(**TASK | {"content": "Booking a flight: pay first."}))
+    known = (await reme.memories.history("w", lesson.memory_id))[0].changed_at
+    await reme.memories.update("w", lesson.memory_id, content="Booking a flight: log in first.")
+    over = TASK | {"content": "Booking a flight: send a fax.", "valid_until": datetime(2001, 1, 1, tzinfo=UTC)}
+    await reme.memories.add("w", Memory(**over))
+    asked = {"workspace_id": "w", "query": "Booking a flight"}
+    now, then, long_ago = [
+        (await reme.execute("retrieve_task_memory_simple", **asked, **moment)).answer
+        for moment in ({}, {"as_of": known}, {"held_at": datetime(2000, 1, 1, tzinfo=UTC)})
+    ]
+    assert ("log in" in now, "pay" in now, "fax" in now) == (True, False, False)
+    assert ("log in" in then, "pay" in then) == (False, True)
+    assert "fax" in long_ago
+
+
 async def test_a_time_that_only_the_model_can_place_counts_and_its_failure_is_no_silence(
     reme_with_chat: Engine, loopback: Loopback
 ) -> None:

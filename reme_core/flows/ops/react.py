@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 from reme_core.errors import ConfigurationError, ModelAnswerError
@@ -15,7 +14,6 @@ from reme_core.models import Tool
 from reme_core.prompts import prompt
 from reme_core.prompts.fence import NOTE, NOTE_METADATA, fence, numbered_list
 from reme_core.prompts.transcript import language
-from reme_core.store.filters import Filters
 from reme_core.types import Kind, Memory, Message, ToolCall
 
 _TEXT = {"type": "string"}
@@ -32,7 +30,7 @@ _SAVE = Tool(
 _TOOLS = {tool.name: tool for tool in (_SEARCH, _SAVE)}
 
 
-@op(reads={"query", "messages", "top_k"}, uses={"now"}, writes={"answer", "transcript"})
+@op(reads={"query", "messages", "top_k"}, uses={"now", "as_of", "held_at"}, writes={"answer", "transcript"})
 async def react(state: RetrievalState, deps: Deps, *, max_steps: int = 8) -> None:
     """Answer the query in a loop of thinking, searching the memory and saving to it.
 
@@ -77,7 +75,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
     if not all(value.strip() for value in values.values()):
         return "Error: a required field is empty."
     if call.name == _SEARCH.name:
-        filters = replace(Filters.of(kind="task", **state.scope), not_over_at=state.now or deps.now())
+        filters = state.lasting("task", deps.now())
         found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
         speech = language(deps.language, [state.query])
         return fence(numbered_list(found.memories, speech), NOTE) if found else "Nothing was found."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from pydantic import BaseModel, Field
 
@@ -18,7 +17,6 @@ from reme_core.models.rerank import ChatReranker
 from reme_core.prompts import Language, prompt
 from reme_core.prompts.fence import as_text, fence, note, numbered_list
 from reme_core.prompts.transcript import condense, language, speech_in, transcript
-from reme_core.store.filters import Filters
 from reme_core.store.recall import number_ranks
 from reme_core.types import Hit, Kind, Message
 
@@ -58,7 +56,12 @@ def _join_last(messages: Sequence[Message]) -> str:
     return "\n".join(said[-_LAST_MESSAGES:])
 
 
-@op(reads={"search_query", "top_k"}, uses={"min_relevance", "now"}, writes={"hits", "retrieval_id"}, only_reads=True)
+@op(
+    reads={"search_query", "top_k"},
+    uses={"min_relevance", "now", "as_of", "held_at"},
+    writes={"hits", "retrieval_id"},
+    only_reads=True,
+)
 async def recall(
     state: RetrievalState, deps: Deps, *, kind: str = "task", candidates: int = 0, threshold_score: float | None = None
 ) -> None:
@@ -72,7 +75,7 @@ async def recall(
     found = await deps.recall(
         state.workspace_id,
         state.search_query,
-        replace(Filters.of(kind=kind, **state.scope), not_over_at=state.now or deps.now()),
+        state.lasting(kind, deps.now()),
         limit=max(state.top_k, candidates),
         min_relevance=state.min_relevance,
         flow=deps.flow,
