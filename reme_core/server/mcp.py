@@ -42,7 +42,7 @@ from reme_core.server.pipes import Pipes
 from reme_core.server.service import Service
 from reme_core.server.wire import DEFAULT_WORKSPACE, FlowRequest, describe_problems, flow_arguments, request_model
 from reme_core.turn.memory import TurnMemory
-from reme_core.types import Memory
+from reme_core.types import Memory, Status
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +196,8 @@ class _Handlers:
         found: Memory | list[Memory]
         if memory_id:
             found = await memories.get(workspace, *memory_id)
+            if found.status == Status.DELETED:
+                raise NotFoundError(f"memory '{found.memory_id}' was deleted")
         else:
             found = await memories.list(workspace, limit=_MAX_LISTED)
         text = json.dumps(to_jsonable_python(found), ensure_ascii=False)

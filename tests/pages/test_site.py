@@ -16,7 +16,7 @@ LOADS = re.compile(
 """What a browser would fetch from another host."""
 TOLD = {
     "settings": ["compact_from", "The HTTP service."],
-    "http": ["POST /retrieve_task_memory", "GET /v1/workspaces", "How many memories to give at most."],
+    "http": ["POST /retrieve_task_memory", "GET /v1/workspaces", "At most so many memories."],
     "mcp": ["summary_personal_memory"],
     "command-line": ["reme recall", "--min-relevance"],
     "sql": ["reme.memory_history", "recorded_at"],

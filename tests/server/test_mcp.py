@@ -191,6 +191,9 @@ async def test_memories_can_be_browsed_as_resources(session: ClientSession, reme
     assert [m["content"] for m in listed] == ["Rex is a dog."]
     one = await session.read_resource(AnyUrl(f"{resource.uri}/{memory.memory_id}"))
     assert json.loads(one.contents[0].text)["memory_id"] == memory.memory_id  # type: ignore[union-attr]
+    await reme.memories.delete("alice/bob 茶", memory.memory_id)
+    with pytest.raises(McpError, match="was deleted"):
+        await session.read_resource(AnyUrl(f"{resource.uri}/{memory.memory_id}"))
     templates = (await session.list_resource_templates()).resourceTemplates
     assert [t.uriTemplate for t in templates] == [
         "reme://workspaces/{workspace_id}/memories",
