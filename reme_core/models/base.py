@@ -178,8 +178,11 @@ def report_call(on_call: OnCall | None, provider: str, model: str, purpose: str)
         raise
     finally:
         if on_call is not None:
-            tokens, milliseconds = (usage.prompt_tokens, usage.completion_tokens), (time.perf_counter() - begun) * 1000
-            on_call(ModelCall(provider, model, purpose, *tokens, milliseconds, ok=not error, error=error, raw=raw))
+            milliseconds = (time.perf_counter() - begun) * 1000
+            given, received = usage.prompt_tokens, usage.completion_tokens
+            on_call(
+                ModelCall(provider, model, purpose, given, received, milliseconds, ok=not error, error=error, raw=raw)
+            )
 
 
 class RemoteModel:
