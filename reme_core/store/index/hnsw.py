@@ -23,13 +23,13 @@ WIDEST = 4_000
 """Dimensions that pgvector indexes as halfvec; wider vectors are always scanned exactly."""
 
 EF_SEARCH = 200
-"""Candidates that a search keeps, which find .98 of the ten sentences nearest to a question among 20,000."""
+"""Candidates that a search keeps, which find .98 of the ten sentences nearest to a question among 40,000."""
 # From so many documents on, as good an answer needs so many. Of 90,000 sentences, 200 candidates find .96.
 _LARGER_EF_SEARCH = ((500_000, 800), (100_000, 400), (50_000, 300))
 
 # Pgvector's 16 links to each vector are few for questions, which lie farther from all texts than these from each other:
-# of 40,000 sentences 200 candidates find .96 of the ten nearest, and with 24 links .99 in the same time. The index is a
-# twentieth larger and takes a third longer to build.
+# for LoCoMo's, 200 candidates found .96 of the ten nearest of 40,000 sentences, and with 24 links .99 in the same time.
+# The index is a twentieth larger and takes a third longer to build. `python -m benchmarks.nearest` measures it.
 _LINKS = 24
 _EF_CONSTRUCTION = 128  # with pgvector's 64, a fiftieth of 60,000 vectors was not found even by itself
 
