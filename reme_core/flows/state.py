@@ -155,7 +155,7 @@ class RetrievalState(State):
         """The only status of memories to recall; None is any: what is over by now may have held when it is asked of."""
         return None if self.held_at is not None and self.as_of is None else Status.ACTIVE
 
-    def lasting(self, kind: str, now: datetime) -> Filters:
+    def filters_of(self, kind: str, now: datetime) -> Filters:
         """The filters for memories of a kind that are not over at the moment that is asked of, by default now."""
         filters = Filters.of(kind=kind, status=self.status, as_of=self.as_of, held_at=self.held_at, **self.scope)
         return dataclasses.replace(filters, not_over_at=self.held_at or self.as_of or self.now or now)

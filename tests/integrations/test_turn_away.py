@@ -288,7 +288,7 @@ async def test_a_broken_spool_costs_no_turn(gate: Gate, tmp_path: Path, reme: As
 async def test_a_turn_too_many_is_refused_and_can_be_handed_over_again(
     gate: Gate, tmp_path: Path, reme: AsyncReMe, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reme_core.spool.waiting.Spool.__init__.__kwdefaults__", {"most": 2})
+    monkeypatch.setattr("reme_core.spool.waiting.MOST_WAITING", 2)
     async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice", patience=0.5) as turn:
         await turn.begin("Hello?")
         gate.close()

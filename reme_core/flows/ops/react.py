@@ -75,7 +75,7 @@ async def _run_tool(call: ToolCall, state: RetrievalState, deps: Deps, *, author
     if not all(value.strip() for value in values.values()):
         return "Error: a required field is empty."
     if call.name == _SEARCH.name:
-        filters = state.lasting("task", deps.now())
+        filters = state.filters_of("task", deps.now())
         found = await deps.recall(state.workspace_id, values["query"], filters, limit=state.top_k, flow=deps.flow)
         speech = language(deps.language, [state.query])
         return fence(numbered_list(found.memories, speech), NOTE) if found else "Nothing was found."

@@ -75,7 +75,7 @@ async def recall(
     found = await deps.recall(
         state.workspace_id,
         state.search_query,
-        state.lasting(kind, deps.now()),
+        state.filters_of(kind, deps.now()),
         limit=max(state.top_k, candidates),
         min_relevance=state.min_relevance,
         flow=deps.flow,
