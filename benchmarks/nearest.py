@@ -21,12 +21,12 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from pgvector import HalfVector
 from rich.console import Console
 from rich.progress import track
 
 from benchmarks import sets
 from benchmarks.common import fresh_reme, percentiles, report
+from benchmarks.recall import vector_leg
 from reme_core import Memory
 from reme_core.engine import Engine
 from reme_core.models.local import LocalEmbedder
@@ -47,15 +47,6 @@ def sentences(conversations: list[sets.Conversation], most: int) -> list[str]:
     found = {part.strip() for content in contents for part in re.split(r"(?<=[.!?。！？\n])\s*", content)}
     usable = sorted(sentence for sentence in found if 12 <= len(sentence) <= 300)
     return random.Random(0).sample(usable, min(most, len(usable)))
-
-
-def statement(model: str, width: int, *, through_index: bool) -> str:
-    """The nearest memories of the workspace, by the index or by comparing all."""
-    cast, within = (f"::halfvec({width})", " and hnsw") if through_index else ("::halfvec", "")
-    return (
-        f"select document_id from reme.embedding where workspace_id = '{WORKSPACE}' and model = '{model}'{within}"
-        f" order by embedding{cast} <#> %b{cast} limit {NEAREST}"
-    )
 
 
 async def load(reme: Engine, texts: list[str], vectors: Vectors) -> dict[str, float]:
@@ -83,9 +74,9 @@ async def ask(reme: Engine, queries: Vectors) -> tuple[dict[str, list[list[int]]
         for query, (way, settings) in product(queries, ways.items()):
             for name, value in settings.items():
                 await connection.execute(f"set {name} = {value}")
-            nearest = statement(MODEL, len(query), through_index=way != "exact")
+            width = None if way == "exact" else len(query)
             begun = time.perf_counter()
-            cursor = await connection.execute(nearest, [HalfVector(centre(query, MODEL))])
+            cursor = await connection.execute(*vector_leg(width, MODEL, WORKSPACE, centre(query, MODEL), NEAREST))
             found[way].append([row[0] for row in await cursor.fetchall()])
             spent[way].append(time.perf_counter() - begun)
     return found, spent

@@ -26,7 +26,7 @@ from rich.progress import track
 
 from benchmarks import synthetic
 from benchmarks.common import fresh_reme, percentiles, report
-from reme_core import AsyncReMe
+from reme_core.engine import Engine
 from reme_core.settings import VectorShares
 from reme_core.store import recall_sql
 from reme_core.store.index import hnsw, postings
@@ -54,9 +54,7 @@ async def timed(rounds: int, ways: dict[str, Callable[[int], Awaitable[Any]]]) -
     return seconds
 
 
-async def load(
-    reme: AsyncReMe, total: int, workspaces: int, text: synthetic.Text
-) -> dict[str, tuple[list[Any], Vector]]:
+async def load(reme: Engine, total: int, workspaces: int, text: synthetic.Text) -> dict[str, tuple[list[Any], Vector]]:
     """Fill the workspaces evenly; what was put in, by workspace."""
     each = total // workspaces
     held = {}
@@ -75,7 +73,7 @@ async def load(
     return held
 
 
-async def bound_model(reme: AsyncReMe, workspace: str) -> str:
+async def bound_model(reme: Engine, workspace: str) -> str:
     """The model whose vectors the workspace holds."""
     return str((await reme.database.fetch(workspace, "select embedding_model from reme.workspace"))[0][0])
 
@@ -87,13 +85,15 @@ def by_hand(width: int | None, model: str, workspace: str, query: str, vector: V
     return recall_sql.prepare(question, plan)
 
 
-def vector_leg(width: int | None, model: str, workspace: str, vector: Vector) -> tuple[str, tuple[Any, ...]]:
-    """The nearest ten by vector alone, through the index where the workspace is in it."""
+def vector_leg(
+    width: int | None, model: str, workspace: str, vector: Vector, limit: int = LIMIT
+) -> tuple[str, tuple[Any, ...]]:
+    """The nearest by vector alone: through the index of this width, or with None by comparing all."""
     cast = f"::halfvec({width})" if width else ""
     chosen = f"model = '{model}' and hnsw" if width else f"model = '{model}'"
     text = (
         f"select document_id, embedding{cast} <#> %b::halfvec{cast.removeprefix('::halfvec')} as distance"
-        f" from reme.embedding where workspace_id = %s and {chosen} order by distance limit {LIMIT}"
+        f" from reme.embedding where workspace_id = %s and {chosen} order by distance limit {limit}"
     )
     return text, (HalfVector(vector), workspace)
 
@@ -152,7 +152,7 @@ async def run(total: int, workspaces: int, rounds: int, text: synthetic.Text) ->
     )
 
 
-async def agree(reme: AsyncReMe, asked: list[tuple[str, str, Vector]], *, every_posting: bool) -> tuple[float, float]:
+async def agree(reme: Engine, asked: list[tuple[str, str, Vector]], *, every_posting: bool) -> tuple[float, float]:
     """The share of the exact answer that recall gives, of both legs, and of words alone; fewer hits count as misses."""
     whole, words = recall_sql.Plan(), VectorShares(personal=0)
     shares = []
