@@ -158,7 +158,7 @@ def prepare(question: Question, plan: Plan) -> tuple[str, dict[str, Any]]:
             f"when kind = '{kind}' then {share}::float8" for family, share in plan.shares for kind in _FAMILIES[family]
         ),
         type=_TYPE if plan.type_weights else "1",
-        scored="matched" if plan.every_posting else "scored",
+        scored="matched" if plan.every_posting else "completed",
         session_times=_session_times(question),
         weight=_NAMED if corpus == "memory" else "1",
         time=_SQL["time_bonus"] if question.time else "0",

@@ -221,7 +221,8 @@ segment as materialized (
         from held h join asked a using (term)
     ) ordered
 ),
-matched as materialized (
+-- Only the best of these are kept; the others are summed up once more in the rare case that too few pass the filters.
+matched as not materialized (
     select document_id, sum(impact * weight) as score, sum(idf) as covered
     from (
         select unnest(p.documents) as document_id, unnest(p.impacts) as impact, s.idf, s.weight
@@ -231,22 +232,21 @@ matched as materialized (
         ) p
         where s.read
     ) posting
-    where not (select are_few from known_few) or document_id in (select document_id from passing)
+    where not (select are_few from known_few)  -- of few, all are looked up below
     group by document_id
 ),
--- Where not all was read, the best so far, and those of other legs, are looked up in all segments, which list their
--- documents in order: so their scores are whole, and no other document is likely to reach them.
+-- The best so far and those of other legs are looked up in all segments, which list their documents in order: so their
+-- scores are whole, and no other document is likely to reach them.
 hopeful as materialized (
     select array_agg(document_id order by document_id) as ids
     from (
         (select document_id from matched order by score desc
-         limit (select greatest(2 * ${depth}, ${completed_share} * postings) from asked limit 1))
+         limit (select greatest(4 * ${depth}, ${completed_share} * postings) from asked limit 1))
         union
         select document_id from ${near}
         union
         select document_id from passing where (select are_few from known_few)
     ) either
-    where exists (select from segment where not read)
 ),
 completed as materialized (
     select document_id, sum(impacts[place] * weight) as score, sum(idf) as covered
@@ -265,13 +265,6 @@ completed as materialized (
     where documents[place] = document_id
     group by document_id
 ),
-scored as materialized (
-    select * from completed
-    union all
-    select * from matched
-    where not exists (select from segment where not read)
-      and (document_id in (select document_id from ${near})) is true
-),
 
 -- name: by_score
 -- Few of those with the highest scores fail the filters, so the others are sorted only where these are too few.
@@ -283,10 +276,7 @@ scored as materialized (
 (select * from completed order by score desc, document_id)
         union all
         (select * from matched where (document_id in (select document_id from completed)) is not true
-         order by score desc, document_id limit ${first})
-        union all
-        (select * from matched where (document_id in (select document_id from completed)) is not true
-         order by score desc, document_id offset ${first})
+         order by score desc, document_id)
 
 -- name: lexical_leg
 -- A message that still waits for its vector is found by its words alone, hence the left joins.
