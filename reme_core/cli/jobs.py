@@ -12,7 +12,7 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Commands, Session, hint_at_missing, require_workspace
-from reme_core.errors import InputError, did_you_mean
+from reme_core.errors import InputError, NotFoundError, did_you_mean
 
 if TYPE_CHECKING:
     from reme_core import Settings
@@ -128,6 +128,10 @@ def retry(
     with session.open() as reme:
         if everything:
             job_ids = [job.id for job in reme.background.jobs(workspace, statuses=["failed"], limit=_MOST)]
+        elif workspace is not None:
+            theirs = {job.id for job in reme.background.jobs(workspace, ids=job_ids, limit=_MOST)}
+            if others := set(job_ids) - theirs:
+                raise NotFoundError(f"workspace '{workspace}' has no job {min(others)}; `reme jobs list` shows all")
         for job_id in job_ids:
             reme.background.retry(job_id)
     session.show({"retried": job_ids}, f"Back in the queue: {', '.join(map(str, job_ids)) or 'none'}")

@@ -462,6 +462,8 @@ def test_jobs_that_were_given_up_are_tried_again_or_thrown_away(reme: Reme, conf
     reme("jobs", "retry", code=2)
     assert "or --all" in reme.err
     assert reme.json("jobs", "retry", "--all", "-w", "bob") == {"retried": []}
+    reme("jobs", "retry", *map(str, others), "-w", "bob", code=3)
+    assert f"workspace 'bob' has no job {others[0]}" in reme.err
     assert sorted(reme.json("jobs", "retry", "--all")["retried"]) == others
     assert reme.json("jobs", "list", "--status", "failed") == []
 
