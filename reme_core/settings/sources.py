@@ -103,7 +103,10 @@ def parse_assignment(item: str) -> tuple[str, Any]:
     key, equals, text = item.lstrip("-").partition("=")
     if not equals or not key:
         raise ConfigurationError(f"'{item}' is not of the form key=value; write for example http.port=8002")
-    return key.strip(), _parse_value(text)
+    value = _parse_value(text)
+    # A key of digits is no number.
+    is_key = key.strip().endswith("api_key") and not isinstance(value, str)
+    return key.strip(), text if is_key else value
 
 
 def _parse_value(text: str) -> Any:
@@ -143,9 +146,10 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
         raise ConfigurationError(f"{path} is not valid YAML: {error}") from None
     if not isinstance(tree, dict):
         raise ConfigurationError(f"{path} must hold a mapping of settings, not a {type(tree).__name__}")
-    imported = str(tree.pop("import_config", None) or "")
+    imported = tree.pop("import_config", None) or []
+    names = imported if isinstance(imported, list) else str(imported).split(",")
     base: dict[str, Any] = {}
-    for name in filter(None, map(str.strip, imported.split(","))):
+    for name in filter(None, (str(name).strip() for name in names)):
         # Beside the file, or else, as in ReMe 0.1, in the folder where the program was started.
         places = [_with_suffix(folder / name) for folder in (path.parent, Path())]
         found = next((place for place in places if place.exists()), None)

@@ -120,8 +120,10 @@ def test_a_file_imports_several_from_beside_it_or_from_where_the_program_was_sta
     (tmp_path / "base.yaml").write_text("http: {port: 1, host: 127.0.0.2}\nlanguage: en\n")
     (tmp_path / "ours" / "other.yaml").write_text("language: zh\n")
     (tmp_path / "other.yaml").write_text("language: en\n")
-    settings = settings_of(["config_path=ours/mine.yaml"])
-    assert (settings.http.port, settings.http.host, settings.language) == (2, "127.0.0.2", "zh")
+    (tmp_path / "ours" / "list.yaml").write_text("import_config: [default, base.yaml, other]\nhttp: {port: 2}\n")
+    for name in ("mine", "list"):
+        settings = settings_of([f"config_path=ours/{name}.yaml"])
+        assert (settings.http.port, settings.http.host, settings.language) == (2, "127.0.0.2", "zh")
 
 
 def test_numbers_are_read_that_are_none_in_json() -> None:
@@ -129,6 +131,11 @@ def test_numbers_are_read_that_are_none_in_json() -> None:
     assert Settings.load(*given, "llm.default.model_name=1.2.3", environ={}).llm["default"].params == {
         "a": 0.5, "b": 1.0, "c": 5.0,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["0123", "123456", "1e5", "null"])
+def test_a_key_that_looks_like_a_number_is_a_key(key: str) -> None:
+    assert Settings.load(f"llm.default.api_key={key}", environ={}).llm["default"].api_key.get_secret_value() == key
 
 
 def test_settings_of_experience_maker_go_where_they_are_now(caplog: pytest.LogCaptureFixture) -> None:
