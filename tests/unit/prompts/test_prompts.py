@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from string import Template
 
@@ -9,7 +10,8 @@ import pytest
 import yaml
 
 from reme_core import prompts
-from reme_core.prompts import phrase, prompt
+from reme_core.prompts import Language, phrase, prompt
+from reme_core.text.timex.render import render_date
 
 FOLDERS = {name: Path(prompts.__file__).with_name(name) for name in ("en", "zh")}
 NAMES = sorted(str(path.relative_to(FOLDERS["en"])) for path in FOLDERS["en"].rglob("*.md"))
@@ -35,6 +37,13 @@ def test_both_languages_take_the_same_values_and_are_valid_templates(name: str) 
     assert (system["role"], user["role"]) == ("system", "user")
     assert "VALUE" in user["content"] and "$" not in system["content"] + user["content"]
     assert "JSON" in system["content"] + user["content"] or name in ("react.md", "rewrite.md")
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("name", ["personal/read", "personal/read_small"])
+def test_the_example_has_its_day_in_the_form_of_a_real_conversation(name: str, language: Language) -> None:
+    text = FOLDERS[language].joinpath(f"{name}.md").read_text(encoding="utf-8")
+    assert f"— {render_date(datetime(2024, 3, 5), language)}\n[1]" in text
 
 
 def test_both_languages_have_the_same_phrases() -> None:
