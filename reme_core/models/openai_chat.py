@@ -166,7 +166,7 @@ class OpenAIChat(RemoteModel):
             # To join is to refuse what is no text, here and below.
             message.content = storable("".join([message.content or ""]))
             "".join(call.id or "" for call in message.tool_calls or ())
-            "".join(call.function.name or "" for call in message.tool_calls or () if call.type == "function")
+            "".join(call.function.name or "" for call in message.tool_calls or () if call.type != "custom")
         except (AttributeError, IndexError, TypeError, ValueError):
             raise self._no_answer(answer) from None
         return message
@@ -215,7 +215,7 @@ def _read_tool_calls(message: ChatCompletionMessage) -> list[ToolCall]:
     return [
         ToolCall(id=call.id or "", name=call.function.name, arguments=call.function.arguments or "", index=index)
         for index, call in enumerate(message.tool_calls or [])
-        if call.type == "function"
+        if call.type != "custom"  # some servers leave the type out
     ]
 
 

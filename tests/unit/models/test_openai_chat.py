@@ -74,6 +74,13 @@ async def test_a_loop_of_tool_calls_travels_there_and_back(loopback: Loopback, c
     assert sent["messages"][2]["tool_call_id"] == "call-1"
 
 
+async def test_a_call_without_a_type_is_that_of_a_function(loopback: Loopback, chat: OpenAIChat):
+    untyped = {name: value for name, value in tool_call("recall", query="tea").items() if name != "type"}
+    loopback.chat({"tool_calls": [untyped]})
+    answer = await chat.complete(ASK)
+    assert answer.tool_calls == [ToolCall(id="call-1", name="recall", arguments='{"query": "tea"}')]
+
+
 async def test_the_settings_beat_the_default(loopback: Loopback):
     endpoint = Endpoint(loopback.url)
     plain, warm = OpenAIChat("m", endpoint), OpenAIChat("m", endpoint, params={"temperature": 0.7, "seed": 42})
