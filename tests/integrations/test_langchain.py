@@ -276,6 +276,7 @@ async def test_a_retriever_gives_nothing_that_is_unlikely_to_fit(reme: AsyncReMe
     [
         ({"top_k": 3, "k": 3}, "top_k and k are the same"),
         ({"search_kwargs": {"score_threshold": 0.5}}, "'score_threshold'; there are k"),
+        ({"search_kwargs": 5}, "search_kwargs is a dict"),
         ({"limit": 3}, "'top_k'"),
         ({"kind": "personal"}, "'kinds'"),
         ({"tenant": "alice"}, "'workspace_id'"),

@@ -134,6 +134,8 @@ class ReMeRetriever(BaseRetriever, Closing):
 
 def _limit_of(search_kwargs: Mapping[str, Any], **limits: int | None) -> int:
     """How many documents are wanted, by any of the three names."""
+    if not isinstance(search_kwargs, Mapping):
+        raise InputError(f"search_kwargs is a dict such as {{'k': 4}}, not {search_kwargs!r:.60}")
     refuse_unknown(search_kwargs.keys() - {"k"}, known=("k",))
     given = {name: value for name, value in (*limits.items(), *search_kwargs.items()) if value is not None}
     if len(given) > 1:
