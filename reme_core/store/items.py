@@ -169,10 +169,11 @@ class Items:
         return [tuple(decode_json(row[0])) for row in rows]
 
     async def write(self, workspace: str, writes: Sequence[ItemWrite], *, order: Iterable[Namespace] = ()) -> None:
-        """Put and delete items, each name once, and all or none.
+        """Put and delete items, all or none; of several with one name the last counts.
 
         New namespaces among `order` get their places in this order, before those of `writes`.
         """
+        writes = list({(one.namespace, one.key): one for one in writes}.values())
         rows = [
             {"namespace": one.namespace, "key": one.key, "value": one.value, "ttl": one.ttl, "gone": one.value is None}
             for one in writes

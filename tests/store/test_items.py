@@ -34,6 +34,13 @@ async def test_items_are_put_got_searched_and_deleted(reme: AsyncReMe) -> None:
     assert await reme.items.namespaces("acme") == [("users", "bob")]
 
 
+async def test_of_several_items_with_one_name_the_last_counts(reme: AsyncReMe) -> None:
+    await reme.items.write("acme", [ItemWrite(("a",), key, {"n": n}) for n, key in enumerate("kjk")])
+    assert {item.key: item.value["n"] for item in await reme.items.search("acme", ("a",))} == {"k": 2, "j": 1}
+    await reme.items.write("acme", [ItemWrite(("a",), "k", {"n": 3}), ItemWrite(("a",), "k", None)])
+    assert [item.key for item in await reme.items.search("acme", ("a",))] == ["j"]
+
+
 async def test_namespaces_match_paths_at_either_end(reme: AsyncReMe) -> None:
     names = [("a", "x", "1"), ("a", "y", "1"), ("b", "x", "2"), ("a",)]
     await reme.items.write("acme", [ItemWrite(name, "k", {}) for name in names])
