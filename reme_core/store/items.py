@@ -75,7 +75,7 @@ class ItemWrite:
                 f"namespace and key of an item take {LONGEST_NAME} bytes at the most, not {size}: {self.key[:40]!r}…;"
                 " put long texts into the value"
             )
-        if self.ttl is not None and not (math.isfinite(self.ttl) and self.ttl > 0):
+        if self.ttl is not None and (self.ttl is True or not (math.isfinite(self.ttl) and self.ttl > 0)):
             raise InputError(f"ttl is how many minutes {self.key!r} lives, or None for ever; not {self.ttl!r}")
         try:
             encode_json(self.value)

@@ -306,6 +306,7 @@ def test_it_is_made_as_langgraphs_own_stores_are(empty_database_url: str) -> Non
         ({"ttl": {"default_tll": 5}}, "did you mean 'default_ttl'"),
         ({"ttl": {"refresh_on_reads": False}}, "did you mean 'refresh_on_read'"),
         ({"ttl": {"default_ttl": -1}}, "positive number of minutes"),
+        ({"ttl": {"default_ttl": True}}, "positive number of minutes"),
         ({"ttl": {"sweep_interval_minutes": 0}}, "positive number of minutes"),
         ({"ttl": {"omit_expired": False}}, "never found"),
         ({"ttl": 5}, "ttl is a dict"),
@@ -320,7 +321,7 @@ def test_what_would_do_nothing_is_refused(settings: Settings, arguments: Any, to
 
 
 async def test_a_time_to_live_that_is_none_is_refused(store: ReMeStore) -> None:
-    for ttl in (0, -1, math.nan, math.inf):
+    for ttl in (0, -1, True, math.nan, math.inf):
         with pytest.raises(InputError, match="minutes"):
             await store.aput(("a",), "k", {"n": 1}, ttl=ttl)
 

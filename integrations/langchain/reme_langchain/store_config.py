@@ -50,7 +50,7 @@ def check_ttl(ttl: TTLConfig | None) -> TTLConfig | None:
         minutes = given.get(name)
         if minutes is None:
             given.pop(name, None)
-        elif not isinstance(minutes, int | float) or not (math.isfinite(minutes) and minutes > 0):
+        elif minutes is True or not isinstance(minutes, int | float) or not (math.isfinite(minutes) and minutes > 0):
             raise InputError(f"ttl[{name!r}] is a positive number of minutes, not {minutes!r}")
     if not isinstance(given.get("refresh_on_read", True), bool):
         raise InputError(f"ttl['refresh_on_read'] is True or False, not {given['refresh_on_read']!r}")
