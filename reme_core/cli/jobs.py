@@ -28,6 +28,7 @@ _STYLES = {
 """The statuses of jobs, and their styles."""
 _MOST = 100_000
 """Jobs that are tried again, or counted, at once."""
+_GIVEN_UP = "`reme jobs retry ID` puts a job that failed back into the queue, `reme jobs drop ID` throws it away."
 Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only jobs of this workspace.")]
 
 
@@ -83,6 +84,7 @@ def list_jobs(
     with session.open() as reme:
         jobs = reme.background.jobs(workspace, statuses=status, limit=limit)
         hints = hint_at_missing(reme, workspace) if workspace and not jobs else []
+    hints += [_GIVEN_UP] if any(job.status == "failed" for job in jobs) else []
     table = output.table(
         "ID", "TASK", "STATUS", "WORKSPACE", "SESSION", "TRIES", "DUE", "NEEDS", "LAST ERROR", right=["ID", "TRIES"]
     )
@@ -112,7 +114,8 @@ def show(session: Session, job_id: Annotated[int, typer.Argument(metavar="ID")])
     about = f"job {job.id}: {job.task} of session '{job.session_id}' in workspace '{job.workspace}', {job.status}"
     noted = "it reported" if job.status == "succeeded" else "it failed"
     why = f"{noted}: {job.error}" if job.error else "it never failed"
-    session.show({"job": job, "events": [{"event": e, "at": at} for e, at in events]}, about, why, table)
+    hints = [_GIVEN_UP] if job.status == "failed" else []
+    session.show({"job": job, "events": [{"event": e, "at": at} for e, at in events]}, about, why, table, *hints)
 
 
 @app.command()

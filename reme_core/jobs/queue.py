@@ -200,8 +200,10 @@ class Background:
             before = await self._note(context, workspace, why, is_try=is_try)
             if is_try:
                 self._tries.count(context.job.id, before + 1)
-                tried = f"try {before + 1} of {self._settings.max_attempts + 1}"
-                log.warning("job %s failed (%s): %s", context.job.id, tried, why, exc_info=not is_ours)
+                tried, job_id = f"try {before + 1} of {self._settings.max_attempts + 1}", context.job.id
+                if before >= self._settings.max_attempts:
+                    tried += f", given up; `reme jobs retry {job_id}` puts it back"
+                log.warning("job %s failed (%s): %s", job_id, tried, why, exc_info=not is_ours)
 
     async def _note(self, context: JobContext, workspace: str, note: str, *, is_try: bool) -> int:
         """Note something about a job, and tell how many tries it had used up before."""

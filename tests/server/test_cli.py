@@ -457,6 +457,8 @@ def test_jobs_that_were_given_up_are_tried_again_or_thrown_away(reme: Reme, conf
     with psycopg.connect(configured, autocommit=True, options="-csearch_path=reme") as connection:
         connection.execute("update procrastinate_jobs set status = 'failed'")
     first, *others = sorted(job["id"] for job in reme.json("jobs", "list", "--status", "failed"))
+    for command in (["list"], ["show", str(first)]):
+        assert "`reme jobs retry ID`" in reme("jobs", *command)
     assert "Dropped" in reme("jobs", "drop", str(first))
     reme("jobs", "drop", str(first), code=3)
     reme("jobs", "retry", code=2)
@@ -466,6 +468,7 @@ def test_jobs_that_were_given_up_are_tried_again_or_thrown_away(reme: Reme, conf
     assert f"workspace 'bob' has no job {others[0]}" in reme.err
     assert sorted(reme.json("jobs", "retry", "--all")["retried"]) == others
     assert reme.json("jobs", "list", "--status", "failed") == []
+    assert "retry" not in reme("jobs", "list")
 
 
 def test_all_jobs_that_are_left_are_told(reme: Reme, configured: str) -> None:

@@ -135,7 +135,9 @@ async def test_a_job_that_failed_is_told_in_one_line(
     assert [r.getMessage() for r in caplog.records if r.exc_info] == []
 
 
-async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme: Engine, summaries: Summaries) -> None:
+async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(
+    reme: Engine, summaries: Summaries, caplog: pytest.LogCaptureFixture
+) -> None:
     summaries.failure = ModelUnavailableError("the model is down")
     await reme.record("w", turns("hello"))
     for _ in range(reme.settings.worker.max_attempts + 1):
@@ -143,6 +145,10 @@ async def test_a_job_that_failed_too_often_is_listed_and_can_be_tried_again(reme
     (job,) = await reme.background.jobs(statuses=["failed"])
     assert job.attempts > reme.settings.worker.max_attempts
     assert job.error == "the model is down"
+    told = [record.getMessage() for record in caplog.records if "reme jobs retry" in record.getMessage()]
+    assert told == [
+        f"job {job.id} failed (try 9 of 9, given up; `reme jobs retry {job.id}` puts it back): the model is down"
+    ]
     _, events = await reme.background.job(job.id)
     assert events[-1][0] == "failed"
     summaries.failure = None
