@@ -226,10 +226,15 @@ def test_no_name_of_a_workspace_leaves_the_folder(tmp_path: Any) -> None:
     assert {name: str(library_path(tmp_path, name).relative_to(tmp_path)) for name in names} == names
 
 
-@pytest.mark.parametrize("kept", [5, None, {"timestamp": {}}, {"score": "high"}, {"tool_call_results": 3}])
+@pytest.mark.parametrize(
+    "kept",
+    [5, None, {"timestamp": {}}, {"score": "high"}, {"tool_call_results": 3}, {"metadata": 5}, {"metadata": {"n": 1}}],
+)
 def test_a_memory_goes_out_whatever_a_caller_keeps_where_the_wire_is_kept(kept: object) -> None:
-    memory = Memory(kind="tool", subject="search", content="Search for single words.", metadata={WIRE_KEY: kept})
-    assert to_wire(memory)["content"] == "Search for single words."
+    told = {WIRE_KEY: kept, "colour": "red"}
+    memory = Memory(kind="tool", subject="search", content="Search for single words.", metadata=told)
+    wire = to_wire(memory)
+    assert (wire["content"], wire["metadata"]["colour"]) == ("Search for single words.", "red")
     assert take_calls(memory) == []
 
 

@@ -81,7 +81,7 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     if memory.subject and memory.kind == Kind.TOOL:
         wire["when_to_use"] = memory.subject
     # A field is written in its original spelling, as long as that still means the value that the memory has.
-    if isinstance(kept, dict) and _can_be_read(original := WireRow(wire | kept)):
+    if isinstance(kept, dict) and "metadata" not in kept and _can_be_read(original := WireRow(wire | kept)):
         wire |= {
             name: value
             for name, value in kept.items()
