@@ -172,7 +172,7 @@ class Background:
             if first == before:  # without this error, the loop would never end
                 raise FlowError(
                     f"the summary of session '{session_id}' in workspace '{workspace}' left its messages waiting; "
-                    "a flow summary_personal_memory of your own has to end in the op that stores its result"
+                    "if summary_personal_memory is a flow of your own, it has to end in the op that stores its result"
                 )
         if refused:
             # The reasons alone: the refused operations have words of a conversation, which must not be in a log.

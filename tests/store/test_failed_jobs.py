@@ -112,6 +112,17 @@ async def test_an_error_that_nobody_foresaw_is_named_and_logged_with_its_traceba
     assert "in stumble" in caplog.text
 
 
+async def test_a_summary_that_leaves_its_messages_waiting_fails(reme: Engine) -> None:
+    async def leave(workspace: str, session_id: str | None) -> dict[str, int]:
+        return {}
+
+    reme.background._summarise = leave
+    await reme.record("w", turns("I moved to Lisbon"))
+    await reme.background.drain()
+    (job,) = await reme.background.jobs("w")
+    assert job.error and "left its messages waiting; if summary_personal_memory is a flow of your own" in job.error
+
+
 async def test_a_failure_whose_words_postgres_cannot_store_is_told_and_counted(
     reme: Engine, summaries: Summaries
 ) -> None:
