@@ -119,7 +119,7 @@ def find(text: str, now: datetime) -> list[Expression]:
     atoms = drop_overlaps(list(rules.find(text, now)))
     atoms = [_narrow_to_clock(text, _narrow_to_third(text, _confirm_weak(text, atom))) for atom in atoms]
     atoms = join_ranges(text, _merge_weekdays(text, atoms), _TO, _extent)
-    atoms = [_open_side(text, _shift(text, atom)) for atom in atoms if not atom.weak]
+    atoms = [shift_and_open(text, atom) for atom in atoms if not atom.weak]
     return drop_overlaps(atoms + _find_anchored(text, atoms))
 
 
@@ -248,8 +248,9 @@ def _distance(match: re.Match[str]) -> tuple[float, cal.Unit]:
     return amount_of(match)
 
 
-def _open_side(text: str, atom: Expression) -> Expression:
-    """Open one side of the span, if the words say so: "since Monday" has no end, "before 2020" no beginning."""
+def shift_and_open(text: str, atom: Expression) -> Expression:
+    """An expression as the words around it mean it: "the day after Monday", "since Monday", which has no end."""
+    atom = _shift(text, atom)
     bound = search_before(_BOUND, text, atom.start)
     if not bound or atom.recurring:
         return atom

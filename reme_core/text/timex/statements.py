@@ -18,9 +18,10 @@ from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
 from reme_core.text.timex import others
 from reme_core.text.timex.calendar import add_months, day, midnight, next_one, range_of
+from reme_core.text.timex.english_joins import shift_and_open
 from reme_core.text.timex.english_words import TOMORROW
 from reme_core.text.timex.find import find_times
-from reme_core.text.timex.mention import Precision, Span, TimeMention, search_before
+from reme_core.text.timex.mention import Expression, Precision, Span, TimeMention, search_before
 from reme_core.types import TimeRange
 
 
@@ -205,11 +206,13 @@ def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
     found = []
     local = midnight(sent_at.astimezone(zone_of(timezone)))
     for match in _DAY_OF_MONTH.finditer(text):
-        number, past = int(match[1]), tells_of_past(text)
+        number, past = int(match[1]), tells_of_past(text) or text.lower().endswith("since ", 0, match.start())
         step = -1 if past and number > local.day else 1 if not past and number < local.day else 0
         year, month = divmod(local.year * 12 + local.month - 1 + step, 12)
         with suppress(ValueError):  # the month has no such day
-            found.append(When(match[0], range_of(day(local.replace(year=year, month=month + 1, day=number)))))
+            date = day(local.replace(year=year, month=month + 1, day=number))
+            one = shift_and_open(text, Expression(match.start(), match.end(), date))  # "until the 13th"
+            found.append(When(text[one.start : one.end], range_of(one.span)))
     return found
 
 
@@ -234,7 +237,7 @@ _SPAN: Final = regex(
     rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of )?(?P<month>{_MONTHS})\b",
     re.IGNORECASE,
 )
-_DAY_OF_MONTH: Final = regex(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|\w+(?:day|time)))", re.I)
+_DAY_OF_MONTH: Final = regex(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|every|each|\w+(?:day|time)))", re.I)
 _WEEKLY: Final = regex(
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|[周期拜][一二三四五六日天]", re.IGNORECASE
 )
