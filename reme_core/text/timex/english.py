@@ -174,9 +174,12 @@ def _weekday(match: re.Match[str], now: datetime) -> Expression:
 
 
 @rules(rf"{WEEKDAY}\s+(?:of\s+)?(?P<side>last|this|next)\s+week")
+@rules(rf"(?<!black ){WEEKDAY}\s+(?P<side>)week{_COUNTS_NOTHING}")
 def _weekday_of_week(match: re.Match[str], now: datetime) -> Expression:
-    moment = now + timedelta(days=7 * _steps(match["side"]))
-    return expression(match, cal.weekday(moment, WEEKDAYS.index(match["weekday"].capitalize()), "this"))
+    number, side = WEEKDAYS.index(match["weekday"].capitalize()), match["side"]
+    moment = now + timedelta(days=7 * (_steps(side) if side else 1))
+    # "Friday week" is a week after the next Friday.
+    return expression(match, cal.weekday(moment, number, "this" if side else "next"))
 
 
 _WHICH: Final = {"first": 0, "1st": 0, "second": 1, "2nd": 1, "third": 2, "3rd": 2, "fourth": 3, "4th": 3, "last": -1}
@@ -382,9 +385,10 @@ def _recent_past(match: re.Match[str], now: datetime) -> Expression:
 _OPEN: Final = Span(None, None, "day")
 
 
-@rules(rf"(?:(?:every|each)\s+(?:(?:other|second|single|few|\w+teen|\d+|two|three|four|five|six)\s+)?(?:{WEEKDAY}|{MONTH}|{SEASON}|{HOLIDAY}"
+@rules(rf"(?:(?:every|each)\s+(?:(?:other|single|few|{'|'.join(_WHICH)}|\w+teen|\d+|two|three|four|five|six)\s+)?(?:{WEEKDAY}|{MONTH}|{SEASON}|{HOLIDAY}"
        r"|minutes?|hours?|days?|weeks?|weekends?|weekdays?|months?|quarters?|years?|mornings?|afternoons?|evenings?|nights?)"
        r"(?:\s+(?:morning|afternoon|evening|night))?"
+       rf"|(?:the\s+)?(?:{'|'.join(_WHICH)})\s+\w+day\s+(?:of|in)\s+(?:every|each|a)\s+month"
        r"|(?:on\s+)?(?:mon|tues|wednes|thurs|fri|satur|sun)days(?!')|(?:on|at)\s+week(?:end|day)s"
        r"|from monday (?:to|through) (?:friday|sunday)|monday (?:to|through) (?:friday|sunday)"
        r"|(?:once|twice|\w+ times)\s+(?:an?|per)\s+(?:hour|day|week|month|year)|annually|weekly|monthly)")  # fmt: skip

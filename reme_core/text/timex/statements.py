@@ -237,7 +237,9 @@ _SPAN: Final = regex(
     rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of )?(?P<month>{_MONTHS})\b",
     re.IGNORECASE,
 )
-_DAY_OF_MONTH: Final = regex(rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|every|each|\w+(?:day|time)))", re.I)
+_DAY_OF_MONTH: Final = regex(
+    rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|every|each|\w+(?:day|time)))", re.I
+)
 _WEEKLY: Final = regex(
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|[周期拜][一二三四五六日天]", re.IGNORECASE
 )
