@@ -48,7 +48,8 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
 
 
 def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str, *, of_wish: bool = False) -> list[When]:
-    found = [*spans, *_days_of_month(plain, sent_at, timezone)]
+    days = _days_of_month(plain, sent_at, timezone)
+    found = [*spans, *(one for one in days if not any(one.text in span.text for span in spans))]
     for mention in find_times(plain, now=sent_at, timezone=timezone):
         if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
@@ -190,14 +191,10 @@ def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
     """Spans within a month: "from 3 to 10 May"."""
     found = []
     for match in _SPAN.finditer(text):
-        month = match["month"].title()  # "may" the verb is no time
-        ends = find_times(f"{match['last']} {month}", now=sent_at, timezone=timezone)
-        begins = find_times(f"{match['first']} {month}", now=sent_at, timezone=timezone)
-        if begins and ends:
-            first, last = (_in_direction(end, text, sent_at, timezone) for end in (begins[0], ends[0]))
-            start, end = first.start, last.end
-            if start and end and start < end:
-                found.append(When(match[0], TimeRange(start=start, end=end)))
+        said = match[0].replace(match["month"], match["month"].title())  # "may" the verb is no time
+        for mention in find_times(said, now=sent_at, timezone=timezone):
+            if match["first"] in mention.text:  # not "3 May" alone, of "from 28 to 3 May"
+                found.append(When(match[0], _in_direction(mention, text, sent_at, timezone)))
     return found
 
 
@@ -234,7 +231,8 @@ _ENDS_ZH: Final = {"月": "本月底", "年": "今年底", "周": "这周末"}
 _MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in MONTHS)
 _SPAN: Final = regex(
     rf"(?:\bfrom )?(?:the )?\b(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:to|till?|until|-|–)\s*(?:the )?"
-    rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of )?(?P<month>{_MONTHS})\b",
+    rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of )?(?P<month>{_MONTHS})\b"
+    r"(?:,? (?:of )?(?:(?:19|20)\d\d\b|(?:last|this|next) year\b))?",
     re.IGNORECASE,
 )
 _DAY_OF_MONTH: Final = regex(
