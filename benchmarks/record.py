@@ -54,7 +54,7 @@ async def recording(reme: Engine, workspace: str, calls: int) -> list[float]:
 
 async def retrieving(reme: Engine, memories: int, calls: int) -> list[float]:
     """Seconds of each retrieval; the queries were asked once before, so that their vectors are at hand."""
-    ((workspace, (known, vectors)),) = (await load(reme, memories, 1)).items()
+    ((workspace, (known, vectors)),) = (await load(reme, memories, 1, synthetic.NATURAL)).items()
     queries = [query for query, _ in synthetic.queries(known, vectors, QUERIES)]
     seconds = []
     for number in range(-QUERIES, calls):
