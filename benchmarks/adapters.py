@@ -259,7 +259,7 @@ def _serve_model(benchmark: Connection) -> None:
 
 async def main(turns: int, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Measure each framework and print a line for it."""
-    registry.LocalEmbedder = lambda *_, **__: Instant()  # type: ignore[assignment,misc]  # in place of the class
+    registry.LocalEmbedder = lambda *_, **__: Instant()  # type: ignore[assignment,attr-defined]  # in place of the class
     results: dict[str, dict[str, Any]] = {}
     # None is asked twice: what was asked before is found, and as the model sees the same words, looked for beyond.
     questions = (f"What does person {number % KNOWN} drink in street {number}?" for number in count())

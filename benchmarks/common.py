@@ -30,7 +30,7 @@ async def fresh_reme(*, chat: AgentChat | None = None, **overrides: Any) -> Asyn
     """An open ReMe on an empty embedded Postgres that is thrown away afterwards (or on `REME_BENCH_DATABASE_URL`)."""
     with tempfile.TemporaryDirectory(prefix="reme-bench-") as folder:
         url = os.environ.get("REME_BENCH_DATABASE_URL")
-        settings = Settings(data_dir=Path(folder), database_url=url, **overrides)  # type: ignore[arg-type]  # it reads the URL
+        settings = Settings(data_dir=Path(folder), database_url=url, **overrides)
         async with Engine(settings, chat=chat) as reme:
             yield reme
 

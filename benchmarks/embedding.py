@@ -25,10 +25,11 @@ from benchmarks.common import fresh_reme, report
 from benchmarks.people import DATA, read_people
 from reme_core import Message
 from reme_core.models import local
+from reme_core.models.base import Vectors
 from reme_core.postgres.embedded.supervisor import server_pid
 
 SENTENCES = 48
-Encode = Callable[[list[str], bool], local.Vectors]
+Encode = Callable[[list[str], bool], Vectors]
 
 
 def tasks(messages: list[Message]) -> dict[str, list[list[str]]]:
@@ -66,7 +67,7 @@ async def ingest(messages: list[Message]) -> dict[str, float]:
         begun, server = time.process_time(), cpu_seconds(pid)
         new = await reme.record("talk", messages, wait=True)
         own, server = time.process_time() - begun, cpu_seconds(pid) - server
-    found = {"messages": len(new), "per_cpu_s": round(len(new) / own)}
+    found: dict[str, float] = {"messages": len(new), "per_cpu_s": round(len(new) / own)}
     return found | ({"per_cpu_s_with_postgres": round(len(new) / (own + server))} if pid else {})
 
 
@@ -76,7 +77,7 @@ def cpu_seconds(pid: int | None) -> float:
         return 0.0
     parent = psutil.Process(pid)
     times = [parent.cpu_times(), *(child.cpu_times() for child in parent.children())]
-    return sum(t.user + t.system for t in times) + times[0].children_user + times[0].children_system
+    return float(sum(t.user + t.system for t in times) + times[0].children_user + times[0].children_system)
 
 
 def main(rounds: int, count: int) -> None:
@@ -97,7 +98,7 @@ def main(rounds: int, count: int) -> None:
     Console(stderr=True).print(table)
     report(
         **results,
-        cosine={"mean": round(float(np.mean(cosines)), 4), "least": round(float(cosines.min()), 4)},
+        cosine={"mean": round(float(np.mean(cosines)), 4), "least": round(float(np.min(cosines)), 4)},
         ingest=asyncio.run(ingest(messages[:count])),
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.synchronize import Semaphore
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from benchmarks import checker
 from reme_core import AsyncReMe, Memory, Message, Settings
@@ -108,7 +108,7 @@ class Client:
         await self.attempt(ways[kind], op="write", kind=kind, workspace=workspace, id=token, **more)
         return token
 
-    async def work(self, workspace: str) -> None:
+    async def work(self, workspace: str) -> NoReturn:
         """Write things until the time is up; a memory is read, changed, recalled and erased, or left before."""
         while True:
             kind = self.random.choice(WHAT)
@@ -127,7 +127,7 @@ class Client:
         with suppress(LookupError):  # an attempt that was not acknowledged has erased it
             await self.reme.memories.delete(workspace, memory_id, erase=True)
 
-    async def serve(self, workspace: str) -> None:
+    async def serve(self, workspace: str) -> NoReturn:
         """Add and recall in a workspace that no fault is aimed at, now and then, until the time is up."""
         while True:
             token = await self.write("memory", workspace, calm=True)

@@ -239,7 +239,8 @@ def measure(title: str, samples: Sequence[Sample], chances: Array, least: float)
 
 def fit_model(data: Data, model: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The coefficients for one embedding model, or for all `other` ones, and how good they are."""
-    logits, figures, of_queries = np.zeros(len(data.samples)), {}, {}
+    logits, of_queries = np.zeros(len(data.samples)), {}
+    figures: dict[str, Any] = {}
     for family, own in (("talk", ~data.task), ("task", data.task)):
         if not own.any():
             raise SystemExit(f"there is no set of {family}; coefficients are fitted for both families together")

@@ -102,7 +102,7 @@ _ENDED_BY_WORDS = ("replaced", "ended", "retracted")
 def read_friends(folder: Path) -> Iterator[Item]:
     """The messages of people who know each other; each pair counts as a person."""
     for path in sorted(folder.glob("*.jsonl")):
-        before = None
+        before: Message | None = None
         for line in path.read_text(encoding="utf-8").splitlines():
             raw = json.loads(line)
             message = Message(content=raw["text"], author=raw["speaker"], session_id=raw["conversation"])
@@ -119,7 +119,7 @@ def read_locomo(path: Path) -> Iterator[Item]:
         for number, asked in enumerate(questions_of(sample)):
             for name in asked.evidence:
                 asked_of.setdefault(name, set()).add(f"{sample['sample_id']}/{number}")
-        before = None
+        before: Message | None = None
         for turn in messages_of(sample["conversation"]):
             answers = before if before and before.session_id == turn.session_id else None
             facts = frozenset(asked_of.get(turn.message_id, ()))
@@ -138,7 +138,7 @@ def shares(items: Sequence[Item], kept: npt.NDArray[np.bool_]) -> dict[str, floa
         of_kind = np.array([i.kind == kind for i in items])
         if of_kind.any():
             result["telling" if kind == "fact" else kind] = float(kept[of_kind].mean())
-    result["precision"] = float(np.mean([i.kind == "fact" for i, k in zip(items, kept, strict=True) if k] or [0.0]))
+    result["precision"] = float(np.mean([i.kind == "fact" for i, k in zip(items, kept, strict=True) if k] or [False]))
     return result
 
 

@@ -94,7 +94,7 @@ def descend(vectors: Any, wanted: Any, weights: Array, draw: np.random.Generator
 def crossed(vectors: Array, wanted: Array, weights: Array, folds: npt.NDArray[np.intp]) -> tuple[Array, Network]:
     """Calibrated probabilities by networks that did not see the text's fold, and the network fitted to all."""
     found = np.zeros(wanted.shape)
-    for fold in track(range(folds.max() + 1), "fitting", console=Console(stderr=True)):
+    for fold in track(range(int(np.max(folds)) + 1), "fitting", console=Console(stderr=True)):
         rest = folds != fold
         found[~rest] = fit(vectors[rest], wanted[rest], weights[rest]).logits(vectors[~rest])
     whole = fit(vectors, wanted, weights)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.common import fresh_reme, interval, report
+from benchmarks.common import Array, fresh_reme, interval, report
 from benchmarks.sets import Conversation, read
 from reme_core.engine import Engine
 from reme_core.settings import WorkerSettings
@@ -24,7 +24,7 @@ from reme_core.settings import WorkerSettings
 WAYS = ("memories alone", "messages alone", "half as many messages", "memories and messages")
 
 
-async def measure(reme: Engine, conversation: Conversation, top_k: int) -> tuple[np.ndarray, float]:
+async def measure(reme: Engine, conversation: Conversation, top_k: int) -> tuple[Array, float]:
     """Which of the questions each way answers, a row each, and the share of messages that was kept."""
     workspace = conversation.workspace
     await reme.record(workspace, conversation.messages, wait=True)
@@ -58,7 +58,7 @@ async def main(files: list[Path], top_k: int) -> None:
     low, high = interval(sums, counts)
     results = {}
     for column, way in enumerate(WAYS):
-        share = sums[:, column].sum() / counts.sum()
+        share = float(sums[:, column].sum()) / float(counts.sum())
         results[way] = {"share": round(share, 3), "low": round(low[column], 3), "high": round(high[column], 3)}
         print(f"{way:22} {share:.1%}  ({low[column]:.1%} to {high[column]:.1%})")
     report(benchmark="notes", top_k=top_k, messages_kept=round(float(np.mean(kept)), 3), **results)

@@ -17,10 +17,12 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import SecretStr
 
 from benchmarks.common import fresh_reme, interval, report
@@ -69,8 +71,8 @@ class Run:
     async def tally(self) -> Tally:
         """Let the conversations pass, look at every moment, and count."""
         moments: list[tuple[datetime, Callable[[], Any]]] = []
-        moments += [(c.at, lambda c=c: self._check(c.fact, c.state, c.at)) for c in self._person.checks]
-        moments += [(q.at, lambda q=q: self._ask(q)) for q in self._person.queries]
+        moments += [(c.at, partial(self._check, c.fact, c.state, c.at)) for c in self._person.checks]
+        moments += [(q.at, partial(self._ask, q)) for q in self._person.queries]
         moments.sort(key=lambda moment: moment[0])
         for session in self._person.sessions:
             while moments and moments[0][0] < session[0].sent_at:
@@ -245,17 +247,17 @@ class RawMessages:
             scores += idf * counts * 2.2 / (counts + 1.2 * (0.25 + 0.75 * lengths / mean))
         return self._best(scores, top_k)
 
-    def _best(self, scores: Vectors, top_k: int) -> set[str]:
+    def _best(self, scores: npt.NDArray[np.floating[Any]], top_k: int) -> set[str]:
         return {self._ids[place] for place in np.argsort(-scores)[:top_k] if scores[place] > 0}
 
 
 def share_of(tallies: Sequence[Tally], measure: str) -> tuple[float, float, float] | None:
     """The share of right ones over all people, and its 95 % interval by bootstrap over people."""
-    pairs = np.array([tally.counts.get(measure, [0, 0]) for tally in tallies])
+    pairs = np.array([tally.counts.get(measure, [0, 0]) for tally in tallies], float)
     if not pairs[:, 1].sum():
         return None
     [low], [high] = interval(pairs[:, :1], pairs[:, 1])
-    return float(pairs[:, 0].sum() / pairs[:, 1].sum()), float(low), float(high)
+    return float(pairs[:, 0].sum()) / float(pairs[:, 1].sum()), float(low), float(high)
 
 
 def table(tallies: Sequence[Tally]) -> dict[str, Any]:

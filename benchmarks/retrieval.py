@@ -119,7 +119,7 @@ class Results:
         names, own = np.unique(owners, return_inverse=True)
         sums = np.zeros((len(names), len(MEASURES)))
         np.add.at(sums, own, values)
-        counts = np.bincount(own)
+        counts = np.bincount(own).astype(float)
         low, high = interval(sums, counts)
         return {
             name: [round(float(number), 3) for number in ends]

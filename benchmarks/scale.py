@@ -58,7 +58,8 @@ class Filled:
 def sizes_of(workspaces: int, memories: int, law: str) -> npt.NDArray[np.int64]:
     """How many memories each workspace gets; every one gets some."""
     shares = 1 / np.arange(1, workspaces + 1) if law == "zipf" else np.ones(workspaces)
-    return np.maximum(1, np.round(memories * shares / shares.sum())).astype(np.int64)
+    sizes: npt.NDArray[np.int64] = np.maximum(1, np.round(memories * shares / shares.sum())).astype(np.int64)
+    return sizes
 
 
 async def fill(filled: Filled, law: str, rounds: int, progress: Progress) -> None:

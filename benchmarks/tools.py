@@ -138,8 +138,8 @@ async def main(given: argparse.Namespace) -> None:
     scores: tuple[list[float], list[float]] = [], []
     async with fresh_reme(chat=chat, **overrides) as reme:
         for seed in range(given.epochs):
-            for way, those in enumerate(await epoch(reme, seed, given.queries)):
-                scores[way].extend(those)
+            for number, those in enumerate(await epoch(reme, seed, given.queries)):
+                scores[number].extend(those)
     both = np.array(scores).T
     low, high = interval(both, np.ones(len(both)))
     rates = {

@@ -50,11 +50,11 @@ class Walk:
 
     async def follow(self, work: Coroutine[Any, Any, Any]) -> None:
         """Note the steps of a coroutine, wherever it is carried out."""
-        threading.setprofile_all_threads(self._note)
+        threading.setprofile_all_threads(self._note)  # type: ignore[attr-defined]  # of Python 3.12 and newer
         try:
             await work
         finally:
-            threading.setprofile_all_threads(None)
+            threading.setprofile_all_threads(None)  # type: ignore[attr-defined]
 
     def _note(self, frame: FrameType, event: str, _argument: Any) -> None:
         if event != "call" or not _is_ours(frame) or frame in self._frames:
