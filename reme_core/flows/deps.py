@@ -53,9 +53,10 @@ class Deps:
         """The same with the chat model and the language that the settings of one op name.
 
         Raises:
-            ConfigurationError: It names a chat model that is not there, since it has no endpoint or is offline.
+            ConfigurationError: It names a chat model that is not there, since it has no endpoint or is offline. Without
+                the default one, rules do the work of an op that names it, as of one that names none.
         """
-        name = override.llm
+        name = "" if override.llm == "default" else override.llm
         if name and name not in self.chats:
             needed = f"llm.{name}.model_name, and its base_url or api_key"
             raise ConfigurationError(f"the chat model '{name}' cannot be asked; set {needed}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -37,6 +38,13 @@ async def test_settings_choose_the_chat_model_of_one_op() -> None:
     assert state.report["look"]["chat"] is small
     with pytest.raises(ConfigurationError, match=r"llm\.small\.model_name, and its base_url or api_key"):
         await run(flow, flow.start({"query": "q"}), deps())
+
+
+async def test_the_default_chat_model_is_the_same_for_an_op_that_names_it_and_for_one_that_names_none() -> None:
+    flow = build("ask >> look", settings={"look": OpSettings(llm="default")})
+    for default in (None, cast(Any, "the agent's model")):
+        state = await run(flow, flow.start({"query": "q"}), dataclasses.replace(deps(), chat=default))
+        assert state.report["look"]["chat"] is default
 
 
 async def test_a_backend_gives_an_op_a_second_name_with_other_parameters() -> None:
