@@ -19,7 +19,7 @@ from reme_core.text.signs import simplify
 from reme_core.text.timex import others
 from reme_core.text.timex.calendar import add_months, day, midnight, next_one, range_of
 from reme_core.text.timex.english_joins import shift_and_open
-from reme_core.text.timex.english_words import TOMORROW
+from reme_core.text.timex.english_words import THROUGH, TOMORROW
 from reme_core.text.timex.find import find_times
 from reme_core.text.timex.mention import Expression, Precision, Span, TimeMention, search_before
 from reme_core.types import TimeRange
@@ -43,24 +43,23 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
     >>> [str(when.range.start) for when in times_of("I'm training for a marathon on October 5", said, "UTC")]
     ['2024-10-05 00:00:00+00:00']
     """
-    plain = in_known_words(text)
-    return _times_of(plain, _spans(plain, sent_at, timezone), sent_at, timezone)
+    return _times_of(in_known_words(text), sent_at, timezone)
 
 
-def _times_of(plain: str, spans: list[When], sent_at: datetime, timezone: str, *, of_wish: bool = False) -> list[When]:
-    days = _days_of_month(plain, sent_at, timezone)
-    found = [*spans, *(one for one in days if not any(one.text in span.text for span in spans))]
+def _times_of(plain: str, sent_at: datetime, timezone: str, *, of_wish: bool = False) -> list[When]:
+    found = []
     for mention in find_times(plain, now=sent_at, timezone=timezone):
         if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
-        # "10 May" was read already as the end of "from 3 to 10 May".
-        if (mention.range.start or mention.range.end) and not any(mention.text in when.text for when in found):
+        if mention.range.start or mention.range.end:
             named = _in_direction(_open_if_told(mention, plain), plain, sent_at, timezone, of_wish=of_wish)
             # 到五月 alone is "until May"; 从三月到五月 is a range.
             until = plain.endswith(("到", "至"), 0, mention.start) and "从" not in plain[: mention.start]
             is_clock = Span(named.start, named.end, mention.precision).is_clock
             found.append(When(mention.text, TimeRange(end=named.start if is_clock else named.end) if until else named))
-    return found
+    # "The 3rd" is no day of its own in "the 3rd to the 10th of May".
+    days = _days_of_month(plain, sent_at, timezone)
+    return [*(one for one in days if not any(one.text in when.text for when in found)), *found]
 
 
 def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = False) -> TimeRange:
@@ -71,12 +70,16 @@ def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = Fal
     >>> validity("takes Jardiance since Friday", datetime(2024, 3, 6), "UTC").start.date().isoformat()
     '2024-03-01'
     """
-    plain = in_known_words(text)
-    spans = _spans(plain, sent_at, timezone)
-    times = _times_of(plain, spans, sent_at, timezone, of_wish=of_wish)
-    bounds = [when for when in times if not (when.range.start and when.range.end)]
-    found = (bounds + spans)[0].range if len(bounds + spans) == 1 else TimeRange()
+    times = _times_of(in_known_words(text), sent_at, timezone, of_wish=of_wish)
+    bounds = [when.range for when in times if _bounds_what_holds(when)]
+    found = bounds[0] if len(bounds) == 1 else TimeRange()
     return TimeRange() if of_wish and found.end and found.end <= sent_at else found
+
+
+def _bounds_what_holds(when: When) -> bool:
+    """Whether a time is open to one side, or a span of days: "from 3 to 10 May"."""
+    start, end = when.range.start, when.range.end
+    return start is None or end is None or (end - start > timedelta(days=1) and _SPAN.search(when.text) is not None)
 
 
 def with_dates(statement: str, sent_at: datetime, timezone: str) -> str:
@@ -98,6 +101,7 @@ def in_known_words(text: str) -> str:
     plain = _UNTIL.sub("until ", simplify(text))
     if not tells_of_past(plain):
         plain = _END_OF.sub(r"\1 the end of this ", plain)
+    plain = _MONTH_OF_SPAN.sub(lambda match: match[1] + match[2].title(), plain)  # "may" the verb is no time
     return _END_ZH.sub(lambda match: _ENDS_ZH[match[0][0]], plain)
 
 
@@ -187,17 +191,6 @@ def tells_year(words: str) -> bool:
     return bool(_OF_ONE_YEAR.search(words)) or any(sign not in ("early", "late") for sign in signs)
 
 
-def _spans(text: str, sent_at: datetime, timezone: str) -> list[When]:
-    """Spans within a month: "from 3 to 10 May"."""
-    found = []
-    for match in _SPAN.finditer(text):
-        said = match[0].replace(match["month"], match["month"].title())  # "may" the verb is no time
-        for mention in find_times(said, now=sent_at, timezone=timezone):
-            if match["first"] in mention.text:  # not "3 May" alone, of "from 28 to 3 May"
-                found.append(When(match[0], _in_direction(mention, text, sent_at, timezone)))
-    return found
-
-
 def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
     """Days without a month: "the 13th" is the next one, or the last one if the text speaks of the past."""
     found = []
@@ -229,12 +222,9 @@ _END_ZH: Final = regex(
 )
 _ENDS_ZH: Final = {"月": "本月底", "年": "今年底", "周": "这周末"}
 _MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in MONTHS)
-_SPAN: Final = regex(
-    rf"(?:\bfrom )?(?:the )?\b(?P<first>\d{{1,2}})(?:st|nd|rd|th)?\s*(?:to|till?|until|-|–)\s*(?:the )?"
-    rf"(?P<last>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of )?(?P<month>{_MONTHS})\b"
-    r"(?:,? (?:of )?(?:(?:19|20)\d\d\b|(?:last|this|next) year\b))?",
-    re.IGNORECASE,
-)
+_DAYS_OF_SPAN: Final = rf"(?<![\d/.-])\d{{1,2}}(?:st|nd|rd|th)?{THROUGH}(?:the )?\d{{1,2}}(?!\d)"
+_SPAN: Final = regex(_DAYS_OF_SPAN, re.IGNORECASE)
+_MONTH_OF_SPAN: Final = regex(rf"({_DAYS_OF_SPAN}(?:st|nd|rd|th)? (?:of )?)({_MONTHS})\b(?! (?:be|not|have)\b)", re.I)
 _DAY_OF_MONTH: Final = regex(
     rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|every|each|\w+(?:day|time)))", re.I
 )
