@@ -181,7 +181,7 @@ def _times_a_year_later(text: str, sent_at: datetime, timezone: str) -> dict[str
 @lru_cache(maxsize=1)  # a text is asked about once for each time in it
 def tells_of_past(text: str) -> bool:
     """Whether a text speaks of the past, and not of the future."""
-    return bool(_PAST.search(text)) and not _AHEAD.search(text)
+    return bool(_PAST.search(_PRESENT.sub("", text))) and not _AHEAD.search(text)
 
 
 def tells_year(words: str) -> bool:
@@ -257,6 +257,12 @@ _PAST: Final = regex(
     r"\b(?:was|were|had|did|went|got|came|met|bought|left|made|took|saw|gave|told|said|been|began|started|finished|became|"
     r"lost|won|broke|quit|sold|found|felt|fell|ran|flew|drove|wrote|sent|paid|ate|[a-z]{2,}(?<!ne)(?<!fe)ed)\b|n't\b.*\bever"
     r"|[了过]|以前|曾|那次|当时",
+    re.IGNORECASE,
+)
+# "I've got an exam", "we're both invited" and "she is getting married" only look like it.
+_PRESENT: Final = regex(
+    r"(?:\b(?:have|has|i?ve)|['’]s) got\b"
+    r"|\b(?:am|i?m|is|are|re|be|gets?|getting) (?:(?:so|very|both|all|now|also|really|\w+ly) )?[a-z]{2,}ed\b",
     re.IGNORECASE,
 )
 _AHEAD: Final = regex(
