@@ -47,10 +47,12 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
 
 
 def _times_of(plain: str, sent_at: datetime, timezone: str, *, of_wish: bool = False) -> list[When]:
-    found = []
+    found, days = [], _days_of_month(plain, sent_at, timezone)
     for mention in find_times(plain, now=sent_at, timezone=timezone):
         if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
             continue
+        if any(mention.text in one.text for one in days):
+            continue  # "next month" of "the 13th of next month"
         if mention.range.start or mention.range.end:
             named = _in_direction(_open_if_told(mention, plain), plain, sent_at, timezone, of_wish=of_wish)
             # 到五月 alone is "until May"; 从三月到五月 is a range.
@@ -58,7 +60,6 @@ def _times_of(plain: str, sent_at: datetime, timezone: str, *, of_wish: bool = F
             is_clock = Span(named.start, named.end, mention.precision).is_clock
             found.append(When(mention.text, TimeRange(end=named.start if is_clock else named.end) if until else named))
     # "The 3rd" is no day of its own in "the 3rd to the 10th of May".
-    days = _days_of_month(plain, sent_at, timezone)
     return [*(one for one in days if not any(one.text in when.text for when in found)), *found]
 
 
@@ -198,6 +199,8 @@ def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
     for match in _DAY_OF_MONTH.finditer(text):
         number, past = int(match[1]), tells_of_past(text) or text.lower().endswith("since ", 0, match.start())
         step = -1 if past and number > local.day else 1 if not past and number < local.day else 0
+        if match["which"]:
+            step = ("last", "this", "next").index(match["which"].lower()) - 1
         year, month = divmod(local.year * 12 + local.month - 1 + step, 12)
         with suppress(ValueError):  # the month has no such day
             date = day(local.replace(year=year, month=month + 1, day=number))
@@ -226,7 +229,9 @@ _DAYS_OF_SPAN: Final = rf"(?<![\d/.-])\d{{1,2}}(?:st|nd|rd|th)?{THROUGH}(?:the )
 _SPAN: Final = regex(_DAYS_OF_SPAN, re.IGNORECASE)
 _MONTH_OF_SPAN: Final = regex(rf"({_DAYS_OF_SPAN}(?:st|nd|rd|th)? (?:of )?)({_MONTHS})\b(?! (?:be|not|have)\b)", re.I)
 _DAY_OF_MONTH: Final = regex(
-    rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?!\s+(?:of\s+)?(?:{_MONTHS}|every|each|\w+(?:day|time)))", re.I
+    rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?: of (?P<which>last|this|next) month\b)?"
+    rf"(?!\s+(?:of\s+)?(?:{_MONTHS}|every|each|\w+(?:day|time)))",
+    re.IGNORECASE,
 )
 _WEEKLY: Final = regex(
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|[周期拜][一二三四五六日天]", re.IGNORECASE

@@ -39,6 +39,8 @@ SAID = datetime(2024, 3, 6, 19, tzinfo=UTC)
         ("从4月3号到4月10号去日本", "2024-04-03", "2024-04-11"),
         ("yeah the 13th, its nana's 80th", "2024-03-13", "2024-03-14"),
         ("got a flat in heaton on the 1st", "2024-03-01", "2024-03-02"),
+        ("surgery is on the 13th of next month", "2024-04-13", "2024-04-14"),
+        ("I am away until the 3rd of this month", None, "2024-03-04"),
         ("I'm away until the 5th", None, "2024-04-06"),
         ("I have the van from the 13th on", "2024-03-13", None),
         ("I am ill since the 3rd", "2024-03-03", None),
