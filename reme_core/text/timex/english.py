@@ -249,7 +249,10 @@ def _hour_from_now(match: re.Match[str], now: datetime) -> Expression | None:
     return expression(match, cal.period(now, 1 if side_of(match) == "next" else -1, "hour"))
 
 
-@rules(r"(?:at|on|over|during)\s+the\s+weekend(?!\s+(?:of|in|before|after|that|when)\b|-)")
+@rules(
+    r"(?:(?:at|on|over|during)\s+|(?<=\buntil )|(?<=\bbefore )|(?<=\bafter )|(?<=\bsince ))"
+    r"the\s+weekend(?!\s+(?:of|in|before|after|that|when)\b|-)"
+)
 def _weekend(match: re.Match[str], now: datetime) -> Expression:
     # On a Saturday or Sunday it is the one going on.
     over = side_of(match) == "past" and now.weekday() < 5

@@ -49,7 +49,7 @@ SCREEN_DIGITS: Final = regex(r"(?:19|20)\d\d|\d0'?s|\d[./]\d")
 
 # The words before a weak expression that show that it is a time, by what the expression is.
 _MONTH_CUE: Final = regex(
-    r"\b(?:in|since|during|until|till|before|after|as of|through|throughout|between|early|mid|late"
+    r"\b(?:in|since|during|until|till|before|after|as of|starting|through|throughout|between|early|mid|late"
     r"|(?:beginning|start|middle|end|month|half) of)[\s-]+$", re.I)  # fmt: skip
 _YEAR_CUE: Final = regex(
     r"\b(?:in|since|during|until|till|before|after|between|circa|early|mid|late|(?:beginning|start|middle|end|year) of"

@@ -19,7 +19,7 @@ from reme_core.text.signs import simplify
 from reme_core.text.timex import others
 from reme_core.text.timex.calendar import add_months, day, midnight, next_one, range_of
 from reme_core.text.timex.english_joins import shift_and_open
-from reme_core.text.timex.english_words import THROUGH, TOMORROW
+from reme_core.text.timex.english_words import HOLIDAY, THROUGH, TOMORROW
 from reme_core.text.timex.find import find_times
 from reme_core.text.timex.mention import Expression, Precision, Span, TimeMention, search_before
 from reme_core.types import TimeRange
@@ -165,7 +165,8 @@ def _in_direction(
     weekly = bool(_WEEKLY.search(mention.text)) and not _DATE.search(mention.text)  # "Saturday, June 8": once a year
     with suppress(ValueError):  # the calendar has no such time, or the clocks never show it
         if not weekly:
-            later = _times_a_year_later(text, sent_at, timezone).get(plain if opens else mention.text)
+            known = _times_a_year_later(text, sent_at, timezone)
+            later = known.get(mention.text) or known.get(plain.strip())
             ahead = later and (later.start if opens else later.end)
             if later and ahead and ahead > sent_at:
                 return TimeRange(start=later.start) if opens else later
@@ -236,12 +237,12 @@ _DAY_OF_MONTH: Final = regex(
 _WEEKLY: Final = regex(
     r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|[周期拜][一二三四五六日天]", re.IGNORECASE
 )
-_WEEKDAY_NAME: Final = regex(rf"\b{_DAY_NAME}\b", re.IGNORECASE)
+_WEEKDAY_NAME: Final = regex(rf"\b(?:{_DAY_NAME}|weekend)\b", re.IGNORECASE)
 RANGE: Final = regex(r"\w\s*(?:\b(?:to|through|thru|until|till)\b|[–—~～到至])\s*\w", re.IGNORECASE)
 """What has an end: "from Monday to Wednesday" has one, "from Monday on" has none."""
 # What opens a time that stands behind it; in a question "as of May" asks about that time.
 _BEGINS: Final = regex(r"\b(?:starting|as (?:of|from))(?: (?:on|in|from|with|the))*\s+$", re.IGNORECASE)
-_DATE: Final = regex(rf"[月号]|\d[/.-]\d|\b(?:{_MONTHS})\b", re.IGNORECASE)
+_DATE: Final = regex(rf"[月号]|\d[/.-]\d|\b(?:{_MONTHS}|{HOLIDAY})\b", re.IGNORECASE)
 _VAGUE: Final = regex(
     r"\b(?:other (?:day|week|night)|recently|lately|these days|nowadays|soon|some day)\b|最近|近[来期]|前阵子|前些|改天|过几天|不久",
     re.IGNORECASE,
