@@ -267,10 +267,11 @@ _PAST: Final = regex(
     r"|[了过]|以前|曾|那次|当时",
     re.IGNORECASE,
 )
-# "I've got an exam", "we're both invited" and "she is getting married" only look like it.
+# "I've got an exam", "we're both invited" and "she is getting married" only look like it, and so do 不过, 过生日 and 快到了.
 _PRESENT: Final = regex(
     r"(?:\b(?:have|has|i?ve)|['’]s) got\b"
-    r"|\b(?:am|i?m|is|are|re|be|gets?|getting) (?:(?:so|very|both|all|now|also|really|\w+ly) )?[a-z]{2,}ed\b",
+    r"|\b(?:am|i?m|is|are|re|be|gets?|getting) (?:(?:so|very|both|all|now|also|really|\w+ly) )?[a-z]{2,}ed\b"
+    r"|不过|[难超]过|过(?:生日|来|年|节|敏|夜|周末|几天)|[为除]了|了解|不得?了|快到了|(?<![重主需只])要[^，。！？、\s]{1,6}了",
     re.IGNORECASE,
 )
 _AHEAD: Final = regex(
