@@ -317,7 +317,8 @@ def _iso(match: re.Match[str], now: datetime) -> Expression:
     return expression(match, cal.date(int(match["year"]), int(match["month"]), int(match["day"])), relative=False)
 
 
-@rules(r"每(?:隔)?(?:一|两|几|半|\d)?个?(?:逢)?(?:天|日|晚|早|年|月|小时|分钟|季度|(?:周|星期|礼拜)[一二三四五六日天末]?)(?:早上|晚上|下午|上午|中午)?|"
+@rules(r"每(?:隔)?(?:一|两|几|半|\d)?个?(?:逢)?(?:天|日|晚|早|年|月(?:的?(?:第[一二三四]|最后一)个?(?:周|星期|礼拜)[一二三四五六日天末])?|小时|分钟|季度"
+       r"|(?:周|星期|礼拜)[一二三四五六日天末]?)(?:早上|晚上|下午|上午|中午)?|"
        r"(?:周|星期)[一二三四五六日天]到(?:周|星期)[一二三四五六日天]")  # fmt: skip
 def _habit(match: re.Match[str], now: datetime) -> Expression:
     return Expression(match.start(), match.end(), Span(None, None, "day"), recurring=True)

@@ -78,7 +78,7 @@ def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = Fal
 
 
 def _bounds_what_holds(when: When) -> bool:
-    """Whether a time is open to one side, or a span of days: "from 3 to 10 May"."""
+    """Whether a time is open to one side, or a span of days: "from 3 to 10 May", 5月3号到10号."""
     start, end = when.range.start, when.range.end
     return start is None or end is None or (end - start > timedelta(days=1) and _SPAN.search(when.text) is not None)
 
@@ -227,7 +227,7 @@ _END_ZH: Final = regex(
 _ENDS_ZH: Final = {"月": "本月底", "年": "今年底", "周": "这周末"}
 _MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in MONTHS)
 _DAYS_OF_SPAN: Final = rf"(?<![\d/.-])\d{{1,2}}(?:st|nd|rd|th)?{THROUGH}(?:the )?\d{{1,2}}(?!\d)"
-_SPAN: Final = regex(_DAYS_OF_SPAN, re.IGNORECASE)
+_SPAN: Final = regex(rf"{_DAYS_OF_SPAN}|[号日][到至][\d一二三十]", re.IGNORECASE)
 _MONTH_OF_SPAN: Final = regex(rf"({_DAYS_OF_SPAN}(?:st|nd|rd|th)? (?:of )?)({_MONTHS})\b(?! (?:be|not|have)\b)", re.I)
 _DAY_OF_MONTH: Final = regex(
     rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?: of (?P<which>last|this|next) month\b)?"
