@@ -277,6 +277,6 @@ _PRESENT: Final = regex(
 _AHEAD: Final = regex(
     r"\b(?:will|gonna|going to|'ll|shall|booked|scheduled|planned|planning|supposed to|due|by|until|starts?|upcoming|"
     r"postponed|rescheduled|put off|pushed back)\b"
-    r"|将|会在|要在|要[到等]|才[能会]|打算|计划|准备|预约|订了|定在|开始|之前|推迟|延期|延后|改[到期]",
+    r"|将|会在|要在|要[到等去来回]|才[能会]|打算|计划|准备|预约|订了|定在|开始|之前|推迟|延期|延后|改[到期]",
     re.IGNORECASE,
 )
