@@ -96,9 +96,13 @@ class TurnRecall:
         memories = [told for one, told in zip(questions, found, strict=True) if not one.filters.of_messages]
         offered = [hit for told in memories for hit in told.hits]
         why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in offered)], engine.settings.redact)
-        new = self._fit(messages[0].hits, why_unfit) if messages else []
-        if messages and len(messages[0].hits) == most and len(new) < self._top_k:
-            # Too few of them are new. A second recall, which takes longer, leaves out what the model sees.
+        hits = messages[0].hits if messages else []
+        new = self._fit(hits, why_unfit)
+        is_crowded = len(hits) == most and len(new) < self._top_k
+        is_doubtful = bool(new) and all(hit.relevance < least for hit in new)
+        if (is_crowded or is_doubtful) and any(why_unfit(hit) == "seen" for hit in hits):
+            # Too few of them are new, or perhaps only what the model sees is likely to fit. A second recall, which
+            # takes longer, leaves out what the model sees.
             seen = dict.fromkeys([*(m.message_id for m in present), *(m.content.strip() for m in present)])
             messages.append(await answer([replace(questions[0], filters=replace(self._messages, without=list(seen)))]))
             new = self._fit(messages[-1].hits, why_unfit)

@@ -45,7 +45,7 @@ async def test_three_hundred_turns_neither_hide_the_rest_nor_make_a_recall_large
 async def test_a_short_conversation_is_looked_at_once(reme: AsyncReMe) -> None:
     seen = conversation()[:6]
     await reme.record(
-        "alice", [*seen, *(Message(content=f"Rex, note {n}", session_id="x") for n in range(20))], wait=True
+        "alice", [*seen, *(Message(content=f"{TOLD} ({n})", session_id="x") for n in range(20))], wait=True
     )
     async with TurnMemory(reme, "alice", kinds=["conversation"]) as turn:
         note = await turn.begin([*seen, Message(content=ASKED)], "t1")

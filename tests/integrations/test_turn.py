@@ -252,6 +252,16 @@ async def test_small_talk_brings_no_memories_into_the_prompt(settings: Settings)
         assert (await turn.begin("hi")).hits
 
 
+async def test_what_the_model_sees_anyhow_does_not_make_the_rest_fit(turn: TurnMemory) -> None:
+    facts = ("I live in Lisbon.", "I play the cello.", "I drive a Volvo.")
+    await turn.record([Message(content=fact) for fact in facts])
+    said = [Message(content="thanks!", message_id="m1"), Message(content="Sure.", message_id="m2", role="assistant")]
+    await turn.record(said, session_id="now")
+    for asked, fits in (("thanks!", False), ("Where do I live?", True)):
+        note = await turn.begin([*said, Message(content=asked, message_id=asked)], session_id="now")
+        assert bool(note.hits) is fits, asked
+
+
 # --- recording --------------------------------------------------------------------------------------------------------
 
 
