@@ -1,4 +1,4 @@
-"""An AutoGen agent, or a team, as the tool of another agent: its task is what that agent says, and not the user."""
+"""An AutoGen agent that gets its task from another agent, as its tool or by a handoff, and not from the user."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
 from autogen_agentchat.conditions import MaxMessageTermination
-from autogen_agentchat.teams import RoundRobinGroupChat
+from autogen_agentchat.teams import RoundRobinGroupChat, Swarm
 from autogen_agentchat.tools import AgentTool, TeamTool
 from reme_autogen import ReMeAssistantAgent, ReMeMemory, ReMeModelContext
 
 from reme_core import AsyncReMe
 from reme_core.testing import ScriptedModel
 from tests.integrations.autogen_driver import FakeClient
-from tests.integrations.inside import stored_rows
+from tests.integrations.inside import ASKED, TOLD, stored_rows
 
 TASK = "I live in Paris with my dog Rex."  # words that are kept of a user
 HOWS = pytest.mark.parametrize("how", ["agent", "memory", "context"])
@@ -55,3 +55,14 @@ async def test_an_agent_that_was_a_tool_hears_the_user_again(reme: AsyncReMe, mo
     await writer.run(task="Shorter, please.")
     said = await stored_rows(reme, "role, author, content")
     assert [row for row in said if row[0] == "user"] == [("user", "boss", TASK), ("user", "", "Shorter, please.")]
+
+
+@HOWS
+async def test_an_agent_that_is_handed_a_question_recalls_for_the_question(reme: AsyncReMe, how: str) -> None:
+    await reme.record("alice", [{"role": "user", "content": TOLD}], session_id="earlier", wait=True)
+    model, writer = ScriptedModel(), writer_of(reme, how)
+    model.call("transfer_to_writer")
+    boss = ReMeAssistantAgent("boss", FakeClient(model), memory=[ReMeMemory(reme, "alice")], handoffs=["writer"])
+    seen: ScriptedModel = writer._model_client.model
+    await Swarm([boss, writer], termination_condition=MaxMessageTermination(3)).run(task=ASKED)
+    assert TOLD in seen.last_prompt

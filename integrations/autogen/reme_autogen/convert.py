@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from autogen_agentchat.messages import (
     BaseAgentEvent,
@@ -42,18 +43,19 @@ NOTE_SOURCE = "reme_memory_note"
 """How the source of a message with a note begins. It marks the note, since no agent has such a name."""
 MIME_TYPE = "mime_type"
 """The key in a memory's metadata for the type of its content, if that is not plain text."""
+_HANDOFF: Final = re.compile(r"Transferred to (.+), adopting the role of \1 immediately\.")  # AutoGen's words for it
 
 
 def from_chat(message: BaseChatMessage, agent: str, session_id: str = "") -> Message:
     """A new message between agents and people; if `agent` is its source, its role is `assistant`."""
+    words = _words_of(message)
     # A summary of what memory's tools have answered repeats memories: nobody said it.
     is_recalled = isinstance(message, ToolCallSummaryMessage) and any(
         call.name in OWN_TOOLS for call in message.tool_calls
     )
     return heard_message(
-        "assistant" if message.source == agent else "user",
-        # `to_text` would add a mark for each image.
-        text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text(),
+        "assistant" if message.source == agent else _role_of_heard(words),
+        words,
         author=_author(message.source) or asking_agent(),
         own_id=message.id,
         session_id=session_id,
@@ -62,8 +64,21 @@ def from_chat(message: BaseChatMessage, agent: str, session_id: str = "") -> Mes
     )
 
 
+def _words_of(message: BaseChatMessage) -> str:
+    # `to_text` would add a mark for each image.
+    return text_of(message.content) if isinstance(message, MultiModalMessage) else message.to_text()
+
+
 def _author(source: str) -> str:
     return "" if source == "user" else source
+
+
+def _role_of_heard(words: str) -> str:
+    """The role of what an agent hears: a user's, who asks something, except for the handoff to the agent.
+
+    The agent is to answer what was asked before the handoff, and recalls for that.
+    """
+    return "assistant" if _HANDOFF.fullmatch(words) else "user"
 
 
 def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Message]:
@@ -88,7 +103,8 @@ def from_events(events: Sequence[BaseAgentEvent | BaseChatMessage]) -> list[Mess
 def from_model(message: LLMMessage) -> list[Message]:
     """A message of a model context, without an id; nothing for a system message."""
     if isinstance(message, UserMessage):
-        return [heard_message("user", text_of(message.content), author=_author(message.source))]
+        words = text_of(message.content)
+        return [heard_message(_role_of_heard(words), words, author=_author(message.source))]
     if isinstance(message, AssistantMessage):
         if isinstance(message.content, str):
             return [heard_message("assistant", message.content, author=message.source)]
