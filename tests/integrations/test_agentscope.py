@@ -14,6 +14,7 @@ import reme_agentscope
 from agentscope.agent import Agent
 from agentscope.event import ConfirmResult, ReplyEndEvent, RequireUserConfirmEvent, UserConfirmResultEvent
 from agentscope.message import ToolCallBlock, ToolResultState, UserMsg
+from agentscope.pipeline import GoalPipeline, TeamMember, TeamPipeline
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 from agentscope.types import ReplyFinishedReason
@@ -56,6 +57,26 @@ async def test_a_task_that_an_agent_gives_by_a_tool_is_not_said_by_the_user(
     )
     said = ("", "A poem, please.")  # in both conversations
     assert sorted(map(tuple, rows)) == sorted([said, ("boss", TOLD), said, ("", "Shorter, please.")])
+
+
+async def test_a_team_and_a_goal_record_what_the_user_said_alone_as_the_users(reme: AsyncReMe) -> None:
+    memory = ReMeMiddleware(reme, "alice", write="awaited", session_id="s")
+    models = boss, writer, checker = ScriptedModel(), ScriptedModel(), ScriptedModel()
+    agents = [Agent(f"a{n}", "Help.", FakeModel(one), middlewares=[memory]) for n, one in enumerate(models)]
+    boss.call("TeamAssign", member="a1", prompt="Write a poem.")
+    team = TeamPipeline(agents[0], [TeamMember(agent=agents[1], description="Writes.")])
+    [_ async for _ in team.reply_stream(UserMsg("user", "A poem, please."))]
+    writer.call("GenerateStructuredOutput", report="I wrote it.")
+    checker.call("GenerateStructuredOutput", result="pass", message="Well done.")
+    goal = GoalPipeline(agents[1], agents[2])
+    [_ async for _ in goal.reply_stream(UserMsg("user", TOLD))]
+    rows = await stored_rows(reme, "role, author, content")
+    assert [(who, words) for role, who, words in rows if role == "user"] == [
+        ("", "A poem, please."),
+        ("a0", "Write a poem."),
+        ("", TOLD),
+        ("", TOLD),  # as the goal that is checked
+    ]
 
 
 async def test_a_note_is_shown_and_never_stored(reme: AsyncReMe, model: ScriptedModel) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from agentscope.message import Msg, TextBlock, ToolCallBlock, ToolResultBlock, ToolResultState
 from agentscope.model import ChatModelBase, ChatResponse
@@ -11,16 +12,30 @@ from agentscope.model import ChatModelBase, ChatResponse
 from reme_core.turn import AgentChat, Completion, Position, check_model, heard_call, heard_message
 from reme_core.types import Message
 
+# What AgentScope itself tells an agent in a message of the user. It may begin in one block and end in another.
+_REMINDER: Final = re.compile(
+    r"<system-reminder>.*?(?:</system-reminder>|\Z)|\A(?:(?!<system-reminder>).)*?</system-reminder>", re.DOTALL
+)
+
 
 def from_msg(msg: Msg, session_id: str = "", agent: str = "") -> list[Message]:
     """A message as `Message`s: its tool calls and their results, and then its text.
 
-    For the agent of that name, the words of another agent are those of a user.
+    For the agent of that name, the words of another agent are those of a user. What AgentScope adds to the words of a
+    user (`<system-reminder>`) is left out.
     """
-    text = _message(msg, msg.id, session_id, msg.get_text_content())
+    text = _message(msg, msg.id, session_id, _own_words(msg) if msg.role == "user" else msg.get_text_content())
     if agent and _is_heard(msg, agent):
         text = text.model_copy(update={"role": "user"})
     return [*from_reply(msg, session_id), text]
+
+
+def _own_words(msg: Msg) -> str:
+    """What a user said, without what AgentScope adds to it."""
+    texts = [block.text for block in msg.content if isinstance(block, TextBlock)]
+    # Where there is nothing to leave out, white space stays as it is.
+    own = [_REMINDER.sub("", text).strip() if _REMINDER.search(text) else text for text in texts]
+    return "\n".join(words for words, text in zip(own, texts, strict=True) if words or not text)
 
 
 def _is_heard(msg: Msg, agent: str) -> bool:

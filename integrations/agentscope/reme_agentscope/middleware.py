@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, Final, Literal, Unpack
 
 from agentscope.agent import Agent
-from agentscope.message import Msg, ToolResultState, Usage
+from agentscope.message import Msg, ToolCallState, ToolResultState, Usage
 from agentscope.middleware import MiddlewareBase
 from agentscope.model import ChatModelBase
 from agentscope.tool import ToolBase, ToolResponse
@@ -32,6 +33,7 @@ from reme_core.turn import (
     asking_agent,
     check_count_tokens,
     check_session,
+    json_object,
     observe_call,
     refuse_unknown,
 )
@@ -41,6 +43,8 @@ Mode = Literal["static_control", "agent_control", "both"]
 
 _SUCCESS: Final = {ToolResultState.SUCCESS: True, ToolResultState.ERROR: False}
 """Whether a tool call succeeded, by its state; interrupted and denied calls are not recorded."""
+_TASKS: Final[ContextVar[Mapping[str, str]]] = ContextVar("reme_tasks")
+"""The texts that agents gave to tools that run elsewhere, each with the agent: a pipeline gives them to others."""
 
 
 class ReMeMiddleware(MiddlewareBase, Closing):
@@ -196,6 +200,8 @@ class ReMeMiddleware(MiddlewareBase, Closing):
         Of a reply that waits for a person or for a tool, only what was asked is recorded yet.
         """
         session_id = self._session_of(agent)
+        others = {text: who for text, who in _TASKS.get({}).items() if who != agent.name}
+        _TASKS.set({**others, **dict.fromkeys(_given_texts(agent), agent.name)})
         if final.finished_reason is None:  # it waits, and nobody knows whether it ever goes on
             await self.turn.record(asked, session_id=session_id)
             return final
@@ -276,7 +282,15 @@ async def _run_asking(agent: Agent, acting: AsyncGenerator[Any, None]) -> AsyncG
         yield item
 
 
+def _given_texts(agent: Agent) -> list[str]:
+    """The texts that an agent gave to tools that run elsewhere, and for whose results it waits."""
+    waiting = agent.state.get_awaiting_tool_calls(agent.name)
+    given = [json_object(call.input) or {} for call in waiting if call.state == ToolCallState.SUBMITTED]
+    return [text for arguments in given for text in arguments.values() if isinstance(text, str)]
+
+
 def _said_by_asker(msg: Msg) -> Msg:
     """A task that another agent gives, as that agent's words; what it passes on of the user's, as it is."""
-    asker = asking_agent(msg.id) if msg.role == "user" and msg.name == "user" else ""
+    is_users = msg.role == "user" and msg.name == "user"
+    asker = (asking_agent(msg.id) or _TASKS.get({}).get(msg.get_text_content() or "", "")) if is_users else ""
     return msg.model_copy(update={"name": asker}) if asker else msg
