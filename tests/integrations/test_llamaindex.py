@@ -290,6 +290,16 @@ async def test_what_a_react_agent_thinks_is_no_answer(settings: Settings) -> Non
     assert answer[3].endswith("Observation: It is noon.\nThought: I can answer.")
 
 
+async def test_what_the_code_of_an_agent_gave_is_not_said_by_the_user(settings: Settings) -> None:
+    model = ScriptedModel()
+    model.say("I add.\n<execute>\nprint(40 + 2)\n</execute>")
+    agent = CodeActAgent(code_execute_fn=lambda code: "42", llm=ScriptedLLM(model), tools=[])
+    async with ReMeMemory(settings, "alice", write="awaited") as memory:
+        await agent.run(user_msg="How much is it?", memory=memory)
+    roles = [role for (role,) in await stored(settings, "role")]
+    assert roles == ["user", "assistant", "tool", "assistant"]
+
+
 @pytest.mark.parametrize("beside", ["name", "tool_calls", "raw"])
 @pytest.mark.parametrize("odd", [7, {"a": 1}, [object()], {"in": json.loads("[" * 300 + "]" * 300)}])
 async def test_what_stands_beside_the_words_does_not_lose_them(settings: Settings, beside: str, odd: Any) -> None:

@@ -25,6 +25,9 @@ _ROLES: dict[MessageRole, str] = {
 # How LlamaIndex's ReAct agents write their steps as text. The last step has the answer.
 _REACT = re.compile(r"(?P<thoughts>(?:Thought: .*\n)?Thought: .*?)\nAnswer: (?P<answer>.*)", re.DOTALL)
 
+_CODE_RESULT = "Result of executing the code given:\n\n"
+"""How a message begins in which LlamaIndex's `CodeActAgent`, in the name of the user, tells what its code gave."""
+
 
 def from_llamaindex(
     messages: Sequence[ChatMessage], session_id: str = "", agent: str = "", asker: str = ""
@@ -45,6 +48,8 @@ def read_message(message: ChatMessage) -> list[Message]:
 
 def _message(message: ChatMessage, session_id: str, authors: Mapping[str, str]) -> Message:
     role = _ROLES.get(message.role, "user")
+    if role == "user" and (message.content or "").startswith(_CODE_RESULT):
+        role = "tool"
     thoughts, answer = _thoughts_and_answer(message.content or "") if role == "assistant" else ("", message.content)
     return heard_message(
         role,
