@@ -94,8 +94,11 @@ class TurnRecall:
         )
         messages = [told for one, told in zip(questions, found, strict=True) if one.filters.of_messages]
         memories = [told for one, told in zip(questions, found, strict=True) if not one.filters.of_messages]
-        offered = [hit for told in memories for hit in told.hits]
-        why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in offered)], engine.settings.redact)
+        known = [hit for told in memories for hit in told.hits]
+        why_unfit = self._why_unfit(present, [*standing, *(hit.memory for hit in known)], engine.settings.redact)
+        offered = [hit for hit in known if not why_unfit(hit)]
+        if len(offered) < len(known) and all(hit.relevance < least for hit in offered):
+            offered = []  # only what quotes the words that the model sees is likely to fit
         hits = messages[0].hits if messages else []
         new = self._fit(hits, why_unfit)
         is_crowded = len(hits) == most and len(new) < self._top_k
@@ -145,7 +148,7 @@ class TurnRecall:
     def _why_unfit(
         self, present: Sequence[Message], memories: Sequence[Memory], redacted: Sequence[str]
     ) -> Callable[[Hit], str]:
-        """A function that gives the reason why a message must not stand in a note with these memories, or nothing."""
+        """A function that gives the reason why a hit must not stand in a note with these memories, or nothing."""
         ids, texts = {m.message_id for m in present}, {m.content.strip() for m in present}
 
         def is_seen(text: str) -> bool:
@@ -156,7 +159,7 @@ class TurnRecall:
 
         def reason(hit: Hit) -> str:
             if hit.memory.kind != Kind.CONVERSATION:
-                return ""
+                return "seen" if hit.content and any(hit.content in text for text in texts) else ""
             if hit.memory.memory_id in ids or is_seen(hit.content.strip()):
                 return "seen"
             return "repeated" if is_quoted(hit.memory, memories) else ""

@@ -262,6 +262,14 @@ async def test_what_the_model_sees_anyhow_does_not_make_the_rest_fit(turn: TurnM
         assert bool(note.hits) is fits, asked
 
 
+async def test_a_memory_of_words_that_the_model_sees_is_not_recalled(turn: TurnMemory) -> None:
+    known = [Memory(content=told, kind=Kind.OBSERVATION) for told in (TOLD, "I play the cello.", "I drive a Volvo.")]
+    await turn.reme.memories.add("alice", known)
+    assert (await turn.begin(ASKED)).hits[0].content == TOLD
+    note = await turn.begin([Message(content=f"Listen. {TOLD}"), Message(content=ASKED)], "t1")
+    assert not note.hits
+
+
 # --- recording --------------------------------------------------------------------------------------------------------
 
 
