@@ -319,11 +319,13 @@ async def test_the_agents_of_a_workflow_are_the_authors(settings: Settings) -> N
     async with ReMeMemory(settings, "alice", write="awaited") as memory:
         await AgentWorkflow(agents=agents, root_agent="thinker").run(user_msg="Write!", memory=memory)  # type: ignore[arg-type]
     rows = await stored(settings, "role, author, content")
-    assert rows[0] == ("user", "", "Write!")
-    assert [row for row in rows if row[0] == "assistant"] == [
-        ("assistant", "thinker", ""),
-        ("assistant", "writer", "A poem."),
+    assert [tuple(row[:2]) for row in rows] == [
+        ("user", ""),
+        ("assistant", "thinker"),
+        ("tool", "handoff"),
+        ("assistant", "writer"),
     ]
+    assert (rows[0][2], rows[-1][2]) == ("Write!", "A poem.")
 
 
 async def test_an_agent_of_a_workflow_that_answers_by_a_tool_is_the_author(settings: Settings) -> None:

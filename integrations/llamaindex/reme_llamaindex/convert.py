@@ -35,10 +35,16 @@ def from_llamaindex(
     """Messages with new ids, since LlamaIndex's have none.
 
     `agent` is the author of those of the assistant, and `asker` the one of those with the role of a user, if it is an
-    agent that asks by a tool.
+    agent that asks by a tool. The author of a result is the tool, if its call is among the messages.
     """
     authors = {"assistant": agent, "user": asker}
-    return [_message(message, session_id, authors) for message in messages]
+    said = [_message(message, session_id, authors) for message in messages]
+    tools: dict[str, str] = {}
+    for message in said:
+        tools |= {call.id: call.name for call in message.tool_calls if call.id}
+        if message.role == "tool":
+            message.author = message.author or tools.get(message.tool_call_id, "")
+    return said
 
 
 def read_message(message: ChatMessage) -> list[Message]:
