@@ -1,4 +1,4 @@
-"""An AutoGen agent that gets its task from another agent, as its tool or by a handoff, and not from the user."""
+"""An AutoGen agent that hears the user through others: as the tool of an agent, by a handoff, or after it in a team."""
 
 from __future__ import annotations
 
@@ -65,4 +65,15 @@ async def test_an_agent_that_is_handed_a_question_recalls_for_the_question(reme:
     boss = ReMeAssistantAgent("boss", FakeClient(model), memory=[ReMeMemory(reme, "alice")], handoffs=["writer"])
     seen: ScriptedModel = writer._model_client.model
     await Swarm([boss, writer], termination_condition=MaxMessageTermination(3)).run(task=ASKED)
+    assert TOLD in seen.last_prompt
+
+
+@HOWS
+async def test_an_agent_that_speaks_after_another_recalls_for_the_question(reme: AsyncReMe, how: str) -> None:
+    await reme.record("alice", [{"role": "user", "content": TOLD}], session_id="earlier", wait=True)
+    model, writer = ScriptedModel(), writer_of(reme, how)
+    model.say("I have no idea, my friend.")
+    team = [AssistantAgent("thinker", FakeClient(model)), writer]
+    await RoundRobinGroupChat(team, termination_condition=MaxMessageTermination(3)).run(task=ASKED)
+    seen: ScriptedModel = writer._model_client.model
     assert TOLD in seen.last_prompt

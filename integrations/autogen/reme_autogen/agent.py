@@ -18,7 +18,7 @@ from autogen_core.models import ChatCompletionClient, RequestUsage
 from autogen_core.tools import StaticStreamWorkbench, StaticWorkbench, Workbench
 
 from reme_autogen.context import ContextWithNote
-from reme_autogen.convert import from_chat, from_events, from_model
+from reme_autogen.convert import from_chat, from_events, from_model, prefer_person
 from reme_autogen.memory import ReMeMemory, cancellable, note_contents
 from reme_autogen.recorder import team_of_new_agent, team_of_running_agent
 from reme_autogen.tools import ReMeTool
@@ -182,9 +182,8 @@ class ReMeAssistantAgent(AssistantAgent):
         self, heard: list[Message], turn_id: str, cancellation_token: CancellationToken
     ) -> MemoryQueryEvent | None:
         shown = [said for message in await self._context_with_note.get_messages() for said in from_model(message)]
-        note = await cancellable(
-            self._reme.turn.begin([*shown, *heard], turn_id, session_id=self._session_id), cancellation_token
-        )
+        asked = prefer_person([*shown, *heard])
+        note = await cancellable(self._reme.turn.begin(asked, turn_id, session_id=self._session_id), cancellation_token)
         self._context_with_note.note = note.text
         return MemoryQueryEvent(content=note_contents(note), source=self.name) if note else None
 

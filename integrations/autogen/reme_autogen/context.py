@@ -10,7 +10,7 @@ from autogen_core.model_context import ChatCompletionContext, UnboundedChatCompl
 from autogen_core.models import FunctionExecutionResultMessage, LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
 
-from reme_autogen.convert import NOTE_SOURCE, from_model
+from reme_autogen.convert import NOTE_SOURCE, from_model, prefer_person
 from reme_autogen.memory import ReMeMemory, load_memory
 from reme_autogen.recorder import ends_turn, said_by_asker, visible_messages
 from reme_core.errors import InputError
@@ -99,8 +99,8 @@ class ReMeModelContext(ContextWithNote, Component[ReMeModelContextConfig]):
     async def get_messages(self) -> list[LLMMessage]:
         """The messages of the inner context that fit, with the note; each turn recalls once."""
         self.session_id = self.memory.contexts.session_of(self.inner)
-        shown = await visible_messages(self.inner)
-        note = await self._turn.begin(shown, f"{self._name}:{self._asked}", session_id=self.session_id)
+        asked = prefer_person(await visible_messages(self.inner))
+        note = await self._turn.begin(asked, f"{self._name}:{self._asked}", session_id=self.session_id)
         self.note = note.text
         return await super().get_messages()
 

@@ -124,6 +124,19 @@ def read_message(message: BaseChatMessage | BaseAgentEvent | LLMMessage) -> list
     return from_events([message]) if isinstance(message, BaseAgentEvent) else from_model(message)
 
 
+def prefer_person(messages: Sequence[Message]) -> list[Message]:
+    """The messages as a turn is to recall for them: what other agents say beside a person's words asks nothing.
+
+    The agents of a team hear what the user asked together with what others have already said to it.
+    """
+    own = [n for n, said in enumerate(messages, 1) if said.role != "user" and not _HANDOFF.fullmatch(said.content)]
+    heard = messages[own[-1] if own else 0 :]
+    if all(said.author for said in heard):
+        return list(messages)
+    others = [said.model_copy(update={"role": "assistant"}) if said.author else said for said in heard]
+    return [*messages[: len(messages) - len(heard)], *others]
+
+
 def text_of(content: str | Sequence[str | Image]) -> str:
     """The text of a content that may have images."""
     return content if isinstance(content, str) else "\n".join(part for part in content if isinstance(part, str))

@@ -15,7 +15,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import ChatCompletionClient
 from pydantic import BaseModel, SecretStr
 
-from reme_autogen.convert import MIME_TYPE, as_chat, to_content
+from reme_autogen.convert import MIME_TYPE, as_chat, prefer_person, to_content
 from reme_autogen.recorder import (
     Contexts,
     is_note,
@@ -131,7 +131,8 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
         await name_asker(model_context)
         await self.contexts.begin_turn(model_context)
         session_id = self.contexts.session_of(model_context)
-        note = await self.turn.begin(await visible_messages(model_context), session_id=session_id)
+        asked = prefer_person(await visible_messages(model_context))
+        note = await self.turn.begin(asked, session_id=session_id)
         await replace_note(model_context, note.text, source)
         if note.text and not any(is_note(message, source) for message in await model_context.get_messages()):
             await replace_note(model_context, "", source)
