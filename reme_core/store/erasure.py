@@ -36,12 +36,23 @@ from reme_core.store.sql import LOCK_LOG, WITHOUT_HISTORY, load
 from reme_core.store.wordings import Cut, as_values, remover_of, spellings
 from reme_core.types import SCOPES, Memory, Message, Scope
 
+_IS_REMOVED = (
+    "h.workspace_id = %(workspace)s and h.operation = 'delete' and not exists"
+    " (select from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = h.memory_id)"
+)
+"""Of an entry `h` of the history: it has what a load removed, and nothing has brought back."""
+
 # A subquery on no row is carried out once, where a function would be called for each row.
 _SQL = load(
     "erasure.sql",
     whole="(select lower(wording) from unnest(%(whole)s::text[]) as given (wording))",
     marks="any(array(select lower(mark) from unnest(%(marks)s::text[]) as given (mark)))",
     columns=rows.SELECTED,
+    is_removed=_IS_REMOVED,
+    evidence="(select memory_id, source_kind, source_id from reme.memory_source where workspace_id = %(workspace)s"
+    " union all select h.memory_id, kind, id from reme.memory_history h"
+    " cross join lateral jsonb_to_recordset(h.before -> 'sources') as source (kind text, id text)"
+    f" where {_IS_REMOVED})",
     of_scope=" and ".join(f"%({name})s::text in ('', m.{name})" for name in SCOPES),
 )
 
@@ -130,9 +141,10 @@ async def erase_scope(database: Database, workspace: str, scope: Scope, waiting:
         for _, content, session in said:
             erasure.by_session.setdefault(session, set()).add(content)
         # Not `collect_same`, which also collects what says the same in other scopes.
-        await erasure.collect({row[0] for row in (*own, *rest)})
+        removed = await erasure.fetch("removed_of_scope", **dict.fromkeys(SCOPES, "") | cast(dict[str, str], scope))
+        await erasure.collect({row[0] for row in (*own, *rest, *removed)})
         await erasure.carry_out()
-    return len(erasure.memories)
+    return len(erasure.stored)
 
 
 async def _record_empty(conn: AsyncConnection[Any], workspace: str, waiting: Sequence[Message]) -> None:
@@ -154,8 +166,10 @@ class _Erasure:
     """What a person told to erase: then those that say the same, and the evidence, are the person's alone."""
     roots: set[str] = field(default_factory=set)
     """Ids of the memories that were named, and of those that say the same as one of them."""
-    memories: dict[str, tuple[int, Memory]] = field(default_factory=dict)
-    """The roots and all memories that were concluded from them: document number and memory, by id."""
+    memories: set[str] = field(default_factory=set)
+    """Ids of the roots and of all memories that were concluded from them."""
+    stored: dict[int, Memory] = field(default_factory=dict)
+    """These by their document numbers, without those that a load removed: they are in the history alone."""
     statements: set[str] = field(default_factory=set)
     situations: set[str] = field(default_factory=set)
     """But for those that other memories have as well."""
@@ -184,8 +198,10 @@ class _Erasure:
         """Collect memories, and those that were concluded from them."""
         self.roots |= set(memory_ids)
         for memory_id, number, *texts in await self.fetch("affected", roots=list(self.roots)):
-            fields = dict(zip(("when_to_use", "content", "keywords", "subject"), texts, strict=True))
-            self.memories[memory_id] = (number, Memory.model_construct(**fields))
+            self.memories.add(memory_id)
+            if number is not None:
+                fields = dict(zip(("when_to_use", "content", "keywords", "subject"), texts, strict=True))
+                self.stored[number] = Memory.model_construct(**fields)
 
     async def collect_same(self, memory_ids: Collection[str]) -> None:
         """Collect memories, and those that were concluded from them or say the same, until no more are found."""
@@ -223,7 +239,7 @@ class _Erasure:
         rewritten = {name: cut(content) for name, content in self.cut.items()} | dict.fromkeys(self.emptied, "")
         blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
         await rewrite(conn, workspace, rewritten, without_trace=True)
-        await change.unindex(conn, workspace, dict(self.memories.values()), without_trace=True)
+        await change.unindex(conn, workspace, self.stored, without_trace=True)
         values = {"workspace": workspace, "affected": list(self.memories), "messages": blank, **as_values(swept)}
         for statement in ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_quotes"):
             await conn.execute(_SQL[statement], values)

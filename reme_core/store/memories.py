@@ -274,7 +274,8 @@ class Memories:
 
         Erasing leaves no trace of their texts, whoever said them. It also erases the memories that were concluded from
         them, and the words of the messages that are their evidence; see `reme_core.store.erasure`. Only what names
-        something stays as it is: ids, and the keys and namespaces of items.
+        something stays as it is: ids, and the keys and namespaces of items. A memory that a load removed is erased
+        from the history.
 
         Returns:
             How many were deleted or erased. Ids of no memory (without `erase`), or of one that is deleted already, are

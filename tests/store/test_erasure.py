@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Literal
 from unicodedata import normalize
 
@@ -178,6 +179,27 @@ async def test_evidence_is_emptied_though_another_message_says_the_same(words: E
     assert await words.messages("w", "told") == []
     [repeated] = await words.messages("w", "repeated")
     assert repeated.content.strip() == "I live in Porto and"
+
+
+@pytest.mark.parametrize("named", ["memory", "message", "person"])
+async def test_what_a_load_removed_is_erased_from_the_history(
+    words: Engine, tmp_path: Path, named: Literal["memory", "message", "person"]
+) -> None:
+    await words.record("alice", [Message(message_id="m1", content=SAID, user_id="tom")], wait=True)
+    dog = Memory(memory_id="dog", content=KNOWN, user_id="tom", sources=[Source(kind="message", id="m1")])
+    spoilt = Memory(content="Tom spoils Zyxxo", sources=[Source(kind="memory", id="dog")])
+    await words.memories.add("alice", [dog, spoilt, Memory(content="Ann prefers ferrets")])
+    (tmp_path / "new.jsonl").write_text('{"content": "The sun shines."}\n')
+    await words.workspaces.load("alice", tmp_path / "new.jsonl", replace=True)
+    if named == "memory":
+        assert await words.memories.delete("alice", "dog", erase=True) == 1
+    elif named == "message":
+        assert await words.erase_messages("alice", "m1") == 1
+    else:
+        assert await words.workspaces.clear("alice", user_id="tom") == 0  # memories that are there
+    assert await traces(words.database, *RARE) == {}
+    assert (await traces(words.database, "ferrets", "shines"))["reme.memory_history"] == 3  # added, removed, loaded
+    assert await consistent(words.database, "alice")
 
 
 async def test_other_workspaces_are_left_alone(words: Engine) -> None:

@@ -1,15 +1,17 @@
 -- name: affected
--- The roots that exist, and all memories that were concluded from one of them, directly or through others.
+-- The roots that exist, and all memories that were concluded from one of them, directly or through others. What a load
+-- removed exists in the history alone, and has no number.
 with recursive affected as (
-    select m.memory_id from reme.memory m where m.workspace_id = %(workspace)s and m.memory_id = any(%(roots)s)
+    select memory_id from reme.memory where workspace_id = %(workspace)s and memory_id = any(%(roots)s)
+    union
+    select memory_id from reme.memory_history where workspace_id = %(workspace)s and memory_id = any(%(roots)s)
     union
     select s.memory_id
     from affected a
-    join reme.memory_source s
-        on s.workspace_id = %(workspace)s and s.source_kind = 'memory' and s.source_id = a.memory_id
+    join ${evidence} s on s.source_kind = 'memory' and s.source_id = a.memory_id
 )
-select m.memory_id, m.document_id, m.when_to_use, m.content, m.keywords, m.subject
-from affected join reme.memory m on m.workspace_id = %(workspace)s and m.memory_id = affected.memory_id
+select affected.memory_id, m.document_id, m.when_to_use, m.content, m.keywords, m.subject
+from affected left join reme.memory m on m.workspace_id = %(workspace)s and m.memory_id = affected.memory_id
 
 -- name: wordings
 -- All that they say or ever said. A wording is a `statement`, or else a situation (when_to_use).
@@ -51,15 +53,20 @@ where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
 
 -- name: evidence
 select distinct m.message_id, m.content
-from reme.memory_source s
-join reme.message m on m.workspace_id = s.workspace_id and m.message_id = s.source_id
-where s.workspace_id = %(workspace)s and s.source_kind = 'message' and s.memory_id = any(%(roots)s)
+from ${evidence} s
+join reme.message m on m.workspace_id = %(workspace)s and m.message_id = s.source_id
+where s.source_kind = 'message' and s.memory_id = any(%(roots)s)
   and m.erased_at is null
   and (%(author)s::text is null or m.role <> 'user' or (m.author in (%(author)s, '') and ${of_scope}))
 
 -- name: memories_from_messages
-select distinct memory_id from reme.memory_source
-where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s)
+select distinct memory_id from ${evidence} s where source_kind = 'message' and source_id = any(%(messages)s)
+
+-- name: removed_of_scope
+select distinct h.memory_id
+from reme.memory_history h
+cross join lateral jsonb_populate_record(null::reme.memory, h.before) m
+where ${is_removed} and ${of_scope}
 
 -- name: messages
 select message_id, content from reme.message
