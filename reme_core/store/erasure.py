@@ -91,8 +91,8 @@ async def erase_as_told(
         await erasure.collect_evidence()
         wordings = erasure.statements | erasure.situations
         await erasure.collect_messages(wordings, _whose(erase))
-        words = wordings | set(erasure.emptied.values())
-        messages = list(erasure.emptied | erasure.cut)
+        words = wordings | {text for _, text in await erasure.words_of_messages()}
+        messages = [*erasure.emptied, *erasure.cut]
         found = await erasure.fetch("said_by_others", words=spellings(words), messages=messages, **_whose(erase))
         said = {word for (word,) in found}
         erasure.kept = {word for word in words if not said.isdisjoint(spellings([word]))}
@@ -112,9 +112,9 @@ async def erase_messages(
         messages = list(message_ids)
         concluded = await erasure.fetch("memories_from_messages", messages=messages)
         await erasure.collect_same([row[0] for row in concluded])
-        erasure.emptied.update(await erasure.fetch("messages", messages=messages))
+        erasure.emptied |= {row[0] for row in await erasure.fetch("messages", messages=messages)}
         await erasure.carry_out()
-    return set(erasure.emptied)
+    return erasure.emptied
 
 
 async def erase_scope(database: Database, workspace: str, scope: Scope, waiting: Sequence[Message]) -> int:
@@ -132,14 +132,10 @@ async def erase_scope(database: Database, workspace: str, scope: Scope, waiting:
         erasure = await _Erasure.begin(conn, workspace)
         await _record_empty(conn, workspace, waiting)
         own = await (await conn.execute(within.format("m.memory_id", "memory"), values)).fetchall()
-        said = await (
-            await conn.execute(within.format("m.message_id, m.content, m.session_id", "message"), values)
-        ).fetchall()
-        rest = await erasure.fetch("memories_from_messages", messages=[row[0] for row in said])
-        erasure.emptied = {row[0]: row[1] for row in said}
-        erasure.by_session = {}
-        for _, content, session in said:
-            erasure.by_session.setdefault(session, set()).add(content)
+        said = await (await conn.execute(within.format("m.message_id", "message"), values)).fetchall()
+        erasure.emptied = {row[0] for row in said}
+        erasure.by_session = True
+        rest = await erasure.fetch("memories_from_messages", messages=list(erasure.emptied))
         # Not `collect_same`, which also collects what says the same in other scopes.
         removed = await erasure.fetch("removed_of_scope", **dict.fromkeys(SCOPES, "") | cast(dict[str, str], scope))
         await erasure.collect({row[0] for row in (*own, *rest, *removed)})
@@ -173,14 +169,14 @@ class _Erasure:
     statements: set[str] = field(default_factory=set)
     situations: set[str] = field(default_factory=set)
     """But for those that other memories have as well."""
-    emptied: dict[str, str] = field(default_factory=dict)
-    """The words of each message to empty, by its id: it was named, or is evidence."""
+    emptied: set[str] = field(default_factory=set)
+    """Ids of the messages to empty: they were named, or are evidence."""
     cut: dict[str, str] = field(default_factory=dict)
     """The words of each other message that says the same, by its id: it loses the wordings alone."""
     kept: set[str] = field(default_factory=set)
     """Words of the person who told to erase that others say, too: they stay in all texts but the person's own."""
-    by_session: dict[str, set[str]] | None = None
-    """For the erasure of a scope, what it said in each conversation: logs and artifacts of others then stay."""
+    by_session: bool = False
+    """For the erasure of a scope, whose words go from its own conversations: logs and artifacts of others then stay."""
 
     @classmethod
     async def begin(cls, conn: AsyncConnection[Any], workspace: str, told: Erase | None = None) -> _Erasure:
@@ -220,7 +216,12 @@ class _Erasure:
 
     async def collect_evidence(self) -> None:
         """Collect the messages that the roots rest on."""
-        self.emptied.update(await self.fetch("evidence", roots=list(self.roots), **_whose(self.told)))
+        found = await self.fetch("evidence", roots=list(self.roots), **_whose(self.told))
+        self.emptied |= {row[0] for row in found}
+
+    async def words_of_messages(self) -> list[tuple[str, str]]:
+        """The conversation and the words of each message to empty, also those it had before it was edited."""
+        return cast(list[tuple[str, str]], await self.fetch("said", messages=list(self.emptied)))
 
     async def collect_messages(self, wordings: Collection[str], whose: Mapping[str, str | None]) -> None:
         """Collect the messages that say one of some wordings, of a person or of everybody."""
@@ -233,7 +234,8 @@ class _Erasure:
         conn, workspace = self.conn, self.workspace
         wordings = self.statements | self.situations
         swept = wordings - self.kept
-        words = (swept | set(self.emptied.values())) - self.kept - {""}
+        said = await self.words_of_messages()
+        words = (swept | {text for _, text in said}) - self.kept - {""}
         await self.collect_messages(swept, _whose(None))
         cut = remover_of(wordings)
         rewritten = {name: cut(content) for name, content in self.cut.items()} | dict.fromkeys(self.emptied, "")
@@ -244,14 +246,16 @@ class _Erasure:
         for statement in ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_quotes"):
             await conn.execute(_SQL[statement], values)
         await self._cut_memories(swept)
-        if self.by_session is None:
+        if self.by_session:
+            of_sessions: dict[str, set[str]] = {}
+            for session, text in said:
+                of_sessions.setdefault(session, set()).add(text)
+            asked = values | {"whole": spellings(words), "sessions": list(filter(None, of_sessions))}
+            await conn.execute(_SQL["drop_queries_of_sessions"], asked)
+            await self._forget_in_artifacts(of_sessions)
+        else:
             await conn.execute(_SQL["drop_queries"], values | as_values(words))
             await self._forget_in_artifacts({None: words})
-        else:
-            sessions = [session for session in self.by_session if session]
-            asked = values | {"whole": spellings(words), "sessions": sessions}
-            await conn.execute(_SQL["drop_queries_of_sessions"], asked)
-            await self._forget_in_artifacts(self.by_session)
         await self._sweep(swept)
         # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased
         # now.

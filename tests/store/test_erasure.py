@@ -202,6 +202,25 @@ async def test_what_a_load_removed_is_erased_from_the_history(
     assert await consistent(words.database, "alice")
 
 
+@pytest.mark.parametrize("person", ["", "tom"])
+async def test_what_a_message_said_before_it_was_edited_is_erased_with_it(words: Engine, person: str) -> None:
+    for text in (SAID, "My dog is nobody's business"):
+        edited = Message(
+            message_id="m1", session_id="s", content=text, user_id=person, metadata={"former": ["x", {"content": None}]}
+        )
+        await words.record("alice", edited, wait=True)
+        await words.recall("alice", text, kind="rule", current_session="s")  # which logs the query
+        turns = Artifact(f"turns {text[-3:]}", "turns", "Tom", f"Tom said: {text}")
+        await Artifacts(words.database).put("alice", "s", [turns])
+    await words.log_writer.flush()
+    assert (await traces(words.database, *RARE)).keys() == {"reme.message", "reme.artifact", "reme.retrieval"}
+    if person:
+        await words.workspaces.clear("alice", user_id=person)
+    else:
+        await words.erase_messages("alice", "m1")
+    assert await traces(words.database, *RARE, "business") == {}
+
+
 async def test_other_workspaces_are_left_alone(words: Engine) -> None:
     stored = await remember(words, "alice")
     await remember(words, "bob")

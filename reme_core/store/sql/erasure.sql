@@ -52,7 +52,7 @@ from jsonb_populate_recordset(null::reme.memory, %(rows)s) as n
 where m.workspace_id = %(workspace)s and m.memory_id = n.memory_id
 
 -- name: evidence
-select distinct m.message_id, m.content
+select distinct m.message_id
 from ${evidence} s
 join reme.message m on m.workspace_id = %(workspace)s and m.message_id = s.source_id
 where s.source_kind = 'message' and s.memory_id = any(%(roots)s)
@@ -69,8 +69,20 @@ cross join lateral jsonb_populate_record(null::reme.memory, h.before) m
 where ${is_removed} and ${of_scope}
 
 -- name: messages
-select message_id, content from reme.message
+select message_id from reme.message
 where workspace_id = %(workspace)s and message_id = any(%(messages)s) and erased_at is null
+
+-- name: said
+-- What messages say, and what they said before they were edited. A caller may keep anything under the same name.
+select m.session_id, said.words
+from reme.message m
+cross join lateral (
+    select m.content
+    union all
+    select former ->> 'content' from jsonb_path_query(m.metadata, 'lax $.former[*]') as former
+    where former ->> 'content' <> ''
+) as said (words)
+where m.workspace_id = %(workspace)s and m.message_id = any(%(messages)s)
 
 -- name: messages_saying
 select m.message_id, m.content
