@@ -331,6 +331,16 @@ async def _clear(conn: AsyncConnection[Any], workspace: str) -> int:
     return int(row[0]) if row else 0
 
 
+def _value_in_copy(table: str, column: str) -> sql.Composable:
+    value = sql.Identifier("original", column)
+    match table, column:
+        case "embedding", "hnsw":
+            return sql.SQL("false")  # the copy joins an HNSW index later
+        case "memory_history", "before" | "after":  # whole rows, which name their workspace
+            return sql.SQL("{} || %(named)s").format(value)
+    return value
+
+
 async def _copy(conn: AsyncConnection[Any], source: str, target: str) -> int:
     values: dict[str, Any] = {"workspace": source, "target": target}
     await conn.execute(WITHOUT_HISTORY)  # it is copied as it was
@@ -338,16 +348,14 @@ async def _copy(conn: AsyncConnection[Any], source: str, target: str) -> int:
     assert found is not None  # its write lock is held, and it was there
     model, settings, erased_at = found
     values |= {"model": model, "settings": Jsonb(settings), "erased_at": erased_at}
+    values["named"] = Jsonb({"workspace_id": target})
     await conn.execute(_SQL["copy_workspace"], values)
     copied = 0
     for table, names in await (await conn.execute(_SQL["tables"])).fetchall():
         if table in _NOT_COPIED:
             continue
-        # The copy joins an HNSW index later, and does not get old vectors of an earlier model.
-        values_of_columns = sql.SQL(", ").join(
-            sql.SQL("false") if (table, name) == ("embedding", "hnsw") else sql.Identifier("original", name)
-            for name in names
-        )
+        # The copy does not get old vectors of an earlier model.
+        values_of_columns = sql.SQL(", ").join(_value_in_copy(table, name) for name in names)
         # The original is read whole, then the copy is written beside the row of its workspace: the two may be on
         # different servers.
         statement = sql.SQL(

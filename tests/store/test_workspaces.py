@@ -68,9 +68,13 @@ async def everything(reme: Engine, workspace: str) -> dict[str, Rows]:
     found = {}
     for (table,) in tables:
         rows = await reme.database.fetch(workspace, f"select to_jsonb(t) from reme.{table} t order by 1::text")
-        kept = [{k: v for k, v in row.items() if k not in ("workspace_id", "history_id", "number")} for (row,) in rows]
+        kept = [json.loads(json.dumps(row), object_hook=_without_names) for (row,) in rows]
         found[table] = sorted(kept, key=lambda row: json.dumps(row, sort_keys=True))
     return found
+
+
+def _without_names(row: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if name not in ("workspace_id", "history_id", "number")}
 
 
 def note_failure(reme: Engine, workspace: str, answer: str) -> None:
@@ -234,6 +238,7 @@ async def test_a_copy_is_a_twin_that_goes_its_own_way(words: Engine, loopback: L
     assert await consistent(words.database, "twin")
     known = [m.content for m in await words.memories.as_of("twin", moment)]
     assert known == [m.content for m in await words.memories.as_of("w", moment)] and len(known) == 2
+    assert [m.content for m in reversed(await words.memories.list("twin", as_of=moment))] == known
     await words.memories.add("twin", "Only the twin knows")
     assert await words.workspaces.clear("w") == 3
     assert "Only the twin knows" in await contents(words, "twin")
