@@ -69,6 +69,12 @@ def test_counters_are_columns_and_stand_where_they_stood(metadata: dict[str, Any
     assert to_wire(counted)["metadata"] == {"freq": 8, "utility": 3}
 
 
+@pytest.mark.parametrize("freq", [0, 5, 7])
+def test_a_count_of_something_else_is_not_taken_for_a_counter(freq: int) -> None:
+    memory = Memory(content="She swims.", freq=freq, metadata={"freq": 5, "utility": "high"})
+    assert from_wire(to_wire(memory)) == memory
+
+
 def test_the_experience_maker_is_understood() -> None:
     memory = from_wire(
         {

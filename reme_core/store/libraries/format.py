@@ -60,8 +60,10 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     """
     metadata = {**memory.metadata}
     kept = metadata.pop(WIRE_KEY, None)
+    # Where a caller keeps a count of something else under this name, it must not be read as the memory's own.
+    own = {name for name in COUNTERS if _is_count(metadata.get(name))}
     for name in COUNTERS:
-        if (count := getattr(memory, name)) or metadata.get(name) == 0:
+        if name not in own and ((count := getattr(memory, name)) or metadata.get(name) == 0):
             metadata[name] = count
     wire: dict[str, Any] = {
         "workspace_id": memory.workspace_id,
@@ -87,7 +89,7 @@ def to_wire(memory: Memory) -> dict[str, Any]:
             for name, value in kept.items()
             if name not in _ATTRIBUTES or getattr(memory, _ATTRIBUTES[name]) == original.value_of(name)
         }
-    if extras := _extras(memory, WireRow(wire)):
+    if extras := _extras(memory, WireRow(wire), own):
         metadata[EXTRAS_KEY] = extras
     return wire
 
@@ -120,8 +122,8 @@ def from_wire(row: Mapping[str, Any]) -> Memory:
         raise InputError(f"metadata.{EXTRAS_KEY} must be an object, not {excerpt(extras)}")
     if unknown := sorted(extras.keys() - (Memory.model_fields.keys() - {"metadata"})):
         raise InputError(f"metadata.{EXTRAS_KEY} holds '{unknown[0]}', which does not belong there; leave it out")
-    counters = {name: metadata.pop(name) for name in COUNTERS if _is_count(metadata.get(name))}
-    values = wire_row.memory_values() | {"metadata": metadata} | counters | extras
+    counts = {name: metadata.pop(name) for name in COUNTERS if name not in extras and _is_count(metadata.get(name))}
+    values = wire_row.memory_values() | {"metadata": metadata} | counts | extras
     memory = Memory(**values)
     change.check([memory])
     if kept := _fields_to_keep(row, to_wire(memory)):
@@ -172,11 +174,11 @@ def library_path(path: Path | str, workspace: str) -> Path:
     return path / f"{workspace.translate(_NOT_IN_FILE_NAMES)}.jsonl" if is_folder else path
 
 
-def _extras(memory: Memory, wire: WireRow) -> dict[str, Any]:
-    """The attributes of a memory that cannot be read from the fields of the wire, or not with their values."""
+def _extras(memory: Memory, wire: WireRow, named: set[str]) -> dict[str, Any]:
+    """The attributes that are `named`, and those that cannot be read from the fields of the wire with their values."""
     given = wire.memory_values()
     defaults = _NOT_GIVEN | {name: given.get(name) for name in _PARTLY_GIVEN}
-    changed = {name for name, default in defaults.items() if getattr(memory, name) != default}
+    changed = named | {name for name, default in defaults.items() if getattr(memory, name) != default}
     return memory.model_dump(mode="json", include=changed) if changed else {}
 
 
