@@ -235,6 +235,8 @@ def _plain_parameters(method: Callable[..., Any]) -> tuple[Sequence[str], Mappin
 def _fits(value: Any, plain: Any) -> bool:
     if get_origin(plain) is Literal:
         return value in get_args(plain)
+    if isinstance(value, bool):  # which is a number in Python, and none in Postgres
+        return plain is bool
     if plain in _PLAIN:
         return isinstance(value, _PLAIN[plain][0])
     is_list = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)

@@ -78,6 +78,7 @@ WRONG_TYPES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda reme: reme.recall("w", "Tea", as_of="today"), "as_of is a datetime or None, not 'today'"),
     (lambda reme: reme.recall("w", "Tea", author=5), "author is a text or None, not 5"),
     (lambda reme: reme.recall("w", "Tea", limit="5"), "limit is a whole number, not '5'"),
+    (lambda reme: reme.memories.list("w", limit=True), "limit is a whole number, not True"),
     (
         lambda reme: reme.working.fit("w", [{"role": "user", "content": "hi"}], session_id=5, window=1000),
         "session_id is a text, not 5",
