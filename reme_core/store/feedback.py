@@ -20,7 +20,8 @@ async def count_uses(database: Database, workspace: str, memory_ids: Sequence[st
     """Count that an agent got memories, and whether it succeeded, also in the log of recalls; returns the known ids."""
     ids = sorted(set(memory_ids))
     values = {"workspace": workspace, "ids": ids, "helped": helped}
-    async with database.transaction(workspace, actor="usage", reason="given to an agent") as conn:
+    # With the write lock, since several reports, and other changes, may have memories in common.
+    async with database.write_transaction(workspace, actor="usage", reason="given to an agent") as conn:
         counted = [row[0] for row in await (await conn.execute(_SQL["count_use"], values)).fetchall()]
         await conn.execute(_SQL["rate_newest_hits"], values)
     return counted
@@ -39,10 +40,9 @@ async def rate_retrievals(
         "named": list(named),
         "helped": helped,
     }
-    found = await database.execute(
-        workspace, _SQL["rate_retrievals"], values, actor="usage", reason="a retrieval turned out"
-    )
-    return [row[0] for row in found]
+    async with database.write_transaction(workspace, actor="usage", reason="a retrieval turned out") as conn:
+        found = await conn.execute(_SQL["rate_retrievals"], values)
+        return [row[0] for row in await found.fetchall()]
 
 
 async def retrieved_ids(database: Database, workspace: str, retrieval_ids: Sequence[str]) -> set[str]:

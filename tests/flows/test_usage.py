@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -136,3 +137,15 @@ async def test_counters_of_a_library_decide_which_lessons_go(reme: Engine, flow:
     listed = (await reme.execute("vector_store", workspace_id="w", action="list")).metadata["action_result"]
     told = {m["memory_id"]: (m["metadata"].get("freq"), m["metadata"].get("utility")) for m in listed}
     assert told == {"often": (10, 9), "new": (None, None)}
+
+
+async def test_reports_and_changes_of_the_same_memories_wait_for_each_other(reme: Engine, flow: Flow) -> None:
+    retrieval = await recalled(reme, flow)
+    told: dict[str, Any] = {"memory_dicts": [{"memory_id": "a"}, {"memory_id": "b"}], "update_utility": True}
+    for known in ({"metadata": {"retrieval_id": retrieval}}, {}):
+        async with reme.database.write_transaction("w") as conn:
+            await conn.execute("update reme.memory set importance = 1 where memory_id = 'b'")
+            report = asyncio.create_task(flow(reme, "record_task_memory", workspace_id="w", **told, **known))
+            await asyncio.sleep(0.3)  # it would have counted "a" by now, and wait for "b"
+            await conn.execute("update reme.memory set importance = 1 where memory_id = 'a'")
+        assert (await report).update_result.updated_count == 2
