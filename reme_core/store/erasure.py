@@ -56,6 +56,7 @@ _SQL = load(
     of_scope=" and ".join(f"%({name})s::text in ('', m.{name})" for name in SCOPES),
 )
 
+_FORGET = ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_failures", "forget_quotes")
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 
 EraseWaiting = Callable[[str, Cut], Awaitable[None]]
@@ -243,7 +244,7 @@ class _Erasure:
         await rewrite(conn, workspace, rewritten, without_trace=True)
         await change.unindex(conn, workspace, self.stored, without_trace=True)
         values = {"workspace": workspace, "affected": list(self.memories), "messages": blank, **as_values(swept)}
-        for statement in ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_quotes"):
+        for statement in _FORGET:
             await conn.execute(_SQL[statement], values)
         await self._cut_memories(swept)
         if self.by_session:

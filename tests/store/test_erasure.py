@@ -83,6 +83,10 @@ async def remember(reme: Engine, workspace: str) -> dict[str, Memory]:
             ModelCall("openai", "m", "extract", ok=False, raw=f"sorry: {KNOWN}", error="not JSON: Zyxxo")
         )
     await reme.log_writer.flush()
+    failure = f"the model's answer holds no JSON (it begins 'Zyxxo, as {KNOWN[:20]}')"
+    await reme.database.execute(
+        workspace, "insert into job_error (workspace_id, job_id, error) values (%s, 1, %s)", [workspace, failure]
+    )
     await reme.database.execute(
         workspace,
         "insert into episode (workspace_id, episode_id, number, task_id, summary, mistakes, metadata)"

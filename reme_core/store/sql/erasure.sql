@@ -136,6 +136,10 @@ where r.workspace_id = %(workspace)s
 update reme.model_call set raw = '', error = ''
 where workspace_id = %(workspace)s and (raw <> '' or error <> '')
 
+-- name: forget_failures
+-- So may the reason why a job failed: it may quote the beginning of such an answer.
+update reme.job_error set error = 'the reason was erased, with what it may have quoted' where workspace_id = %(workspace)s
+
 -- name: forget_quotes
 update reme.memory_source set quote = ''
 where workspace_id = %(workspace)s and source_kind = 'message' and source_id = any(%(messages)s) and quote <> ''
