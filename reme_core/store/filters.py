@@ -38,7 +38,10 @@ class FilterOptions(TypedDict, total=False):
     happened: TimeRange | None
     """Only what holds, or was said, in this range of time."""
     as_of: datetime | None
-    """Look at what was known at this moment, in the words of that time."""
+    """Look at what was known at this moment, in the words of that time.
+
+    What a load has removed or replaced since is found by `memories.list`, and by no recall.
+    """
     held_at: datetime | None
     """Only what holds in the world at this moment."""
     metadata: Mapping[str, Any] | None
