@@ -260,7 +260,7 @@ class Engine:
 
         A stored id with other words, in the same session, is an edited message: recall finds the new words, and the
         metadata keeps the old ones (`former`) unless the new ones begin with them. A memory that is the old words, word
-        for word, expires.
+        for word, expires. In another session it is no edit: it is skipped, and the log warns of it.
 
         When it returns, the messages are committed and their words can be found. Their vectors follow in the
         background, or before it returns with `wait`. A queued job makes memories of the conversation when it pauses

@@ -135,7 +135,9 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
     messages = [_under_stored_id(m, known) for m in messages]
     unique = rows.first_by(messages, lambda message: message.message_id)
     fresh = [m for m in unique.values() if m.message_id not in known]
-    edited = _edits_in(messages, known | {m.message_id: (m.session_id, m.content, m.user_id) for m in fresh})
+    stored = known | {m.message_id: (m.session_id, m.content, m.user_id) for m in fresh}
+    edited = _edits_in(messages, stored)
+    _warn_of_taken_ids(workspace, messages, stored)
     if fresh:
         await _insert(index, fresh, tails)
     if edited:
@@ -161,6 +163,18 @@ def _edits_in(messages: Sequence[Message], stored: Mapping[str, _Stored]) -> lis
     # Of several with one id the last counts, so that the same messages change nothing when they are recorded again.
     last = {m.message_id: m for m in messages if m.session_id == stored[m.message_id][0] and m.content.strip()}
     return [m for m in last.values() if stored[m.message_id][1] not in (None, m.content)]
+
+
+def _warn_of_taken_ids(workspace: str, messages: Sequence[Message], stored: Mapping[str, _Stored]) -> None:
+    """Log that messages were skipped whose ids are taken by others: a client may count anew in each conversation."""
+    for m in messages:
+        session, content, _ = stored[m.message_id]
+        if m.session_id != session and m.content.strip() and content not in (None, m.content):
+            log.warning(
+                "message %r of session '%s' in workspace '%s' was not recorded, since one of session '%s' has its id;"
+                " give messages ids of their own, or none",
+                m.message_id, m.session_id, workspace, session,
+            )  # fmt: skip
 
 
 async def _insert(index: writer.IndexWriter, fresh: Sequence[Message], tails: Sequence[_Turn]) -> None:

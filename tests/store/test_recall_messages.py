@@ -189,6 +189,21 @@ async def test_an_edit_looks_only_at_the_index_entries_of_its_words_and_an_erasu
     assert looked_at[1:] == [None, None]  # an earlier release may have made other terms of its words
 
 
+async def test_a_message_with_the_id_of_another_conversations_message_is_not_lost_in_silence(
+    reme: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    await reme.record("w", Message(message_id="1", session_id="monday", content="I like tea."))
+    for content in ("I like tea.", " "):  # of a conversation that was forked, the same messages come again
+        assert await reme.record("w", Message(message_id="1", session_id="fork", content=content)) == []
+    assert caplog.messages == []
+    assert await reme.record("w", Message(message_id="1", session_id="friday", content="I like rum.")) == []
+    assert "message '1' of session 'friday' in workspace 'w' was not recorded" in caplog.text
+    await reme.erase_messages("w", "1")
+    caplog.clear()
+    assert await reme.record("w", Message(message_id="1", session_id="friday", content="I like rum.")) == []
+    assert caplog.messages == []
+
+
 async def test_a_message_may_be_edited_in_the_call_that_records_it(reme: Engine) -> None:
     first, second = turns(("Ann", "one"), ("Tom", "two"))
     edited = first.model_copy(update={"content": "nearly one and a half"})
