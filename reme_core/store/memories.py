@@ -317,7 +317,7 @@ class Memories:
         Raises:
             NotFoundError: There is no such memory, or no such change of it.
             InputError: There is no earlier state.
-            ConflictError: The workspace was changed meanwhile.
+            ConflictError: The memory was changed meanwhile, or something was erased.
         """
         version = await self.version(workspace)
         states = {memory_id: earlier_state(await self.history(workspace, memory_id), number)}

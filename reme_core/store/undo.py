@@ -99,7 +99,8 @@ async def restore_states(
     """Give memories, by their ids, these states; a memory whose state is None is closed as deleted.
 
     Raises:
-        ConflictError: Memories were changed since `version`, which was read before the states; nothing was restored.
+        ConflictError: One of them was changed since `version`, which was read before the states, or something was
+            erased; nothing was restored.
     """
     # Texts are embedded before the transaction, which holds the write lock. The version tells whether it is too late.
     values = {"workspace": workspace, "ids": list(states), "states": Jsonb([s for s in states.values() if s])}
@@ -116,7 +117,8 @@ async def restore_states(
     vectors = await change.vectors_of([*gone, *reworded], embedder, {})
     async with database.write_transaction(workspace, actor=actor, reason=reason) as conn:
         index = await begin(conn, workspace, "memory", count=len(gone), model=embedder.name)
-        if await (await conn.execute(_VERSION, values)).fetchone() != version:
+        since = values | {"counts": COUNTS, **version._asdict()}
+        if await (await conn.execute(_SQL["changed_since"], since)).fetchone() != (False,):
             raise ConflictError(f"nothing was restored: workspace '{workspace}' was changed meanwhile; try again")
         if gone:
             await change.insert(index, gone, vectors[: len(gone)])

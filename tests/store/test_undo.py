@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,25 @@ async def test_what_cannot_be_restored_is_told(words: Engine) -> None:
     await words.memories.delete("w", memory.memory_id, erase=True)
     with pytest.raises(NotFoundError):
         await words.memories.restore("w", memory.memory_id)
+
+
+@pytest.mark.parametrize("is_same", [False, True])
+async def test_only_a_change_of_the_same_memory_keeps_it_from_being_restored(words: Engine, is_same: bool) -> None:
+    dog, cat = await words.memories.add("w", ["Her dog is called Rex.", "Her cat is called Mia."])
+    await words.memories.update("w", dog.memory_id, content="She has a dog.")
+    async with words.database.write_transaction("w") as conn:
+        restored = asyncio.create_task(words.memories.restore("w", dog.memory_id))
+        await asyncio.sleep(0.3)  # it waits for the lock by now
+        changed = dog.memory_id if is_same else cat.memory_id
+        await conn.execute("update reme.memory set importance = 1, freq = 1 where memory_id = %s", [changed])
+        await conn.execute("update reme.memory set freq = 2")  # which is no change of a memory
+    if is_same:
+        with pytest.raises(ConflictError, match="changed meanwhile"):
+            await restored
+    else:
+        assert (await restored).content == "Her dog is called Rex."
+        assert {memory.freq for memory in await words.memories.list("w")} == {2}
+    assert await consistent(words.database, "w")
 
 
 @pytest.mark.parametrize("batch", [1, 1000])

@@ -19,6 +19,15 @@ where workspace_id = %(workspace)s and changed_at >= %(moment)s
 group by memory_id
 having bool_or(changed_at = %(moment)s)
 
+-- name: changed_since
+-- Whether one of these memories was changed after that entry of the history, or something was erased or cleared.
+select exists (
+    select from reme.memory_history
+    where workspace_id = %(workspace)s and memory_id = any(%(ids)s) and history_id > %(change)s
+      and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[])
+) or (select coalesce(max(history_id), 0) from reme.memory_history where workspace_id = %(workspace)s) < %(change)s
+  or (select erased_at from reme.workspace where workspace_id = %(workspace)s) is distinct from %(erased_at)s::timestamptz
+
 -- name: as_memories
 select ${columns}, state -> 'sources'
 from jsonb_array_elements(%(states)s) as state
