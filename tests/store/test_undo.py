@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,20 @@ async def test_a_replacing_load_is_undone_and_redone(
     assert await contents(words) == {"She drinks coffee.", "The sun shines."}
     await words.memories.undo("w")
     assert await contents(words) == {"She drinks tea.", "It rains."}
+    assert await consistent(words.database, "w")
+
+
+async def test_a_load_that_changes_one_memory_of_several_is_undone_and_redone(words: Engine, tmp_path: Path) -> None:
+    for drink in ("tea", "coffee"):
+        lines = [
+            {"memory_id": "rain", "content": "It rains."},
+            {"memory_id": "drink", "content": f"She drinks {drink}."},
+        ]
+        (tmp_path / "lib.jsonl").write_text("\n".join(map(json.dumps, lines)))
+        await words.workspaces.load("w", tmp_path / "lib.jsonl")
+    for drink in ("tea", "coffee", "tea"):
+        await words.memories.undo("w")
+        assert await contents(words) == {"It rains.", f"She drinks {drink}."}
     assert await consistent(words.database, "w")
 
 

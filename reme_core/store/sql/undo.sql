@@ -1,9 +1,11 @@
 -- name: last_bulk_change
--- The last transaction that changed several memories. What only counts their use is no change of them.
+-- The last transaction that changed several memories. What only counts their use is no change of them. Where nothing but
+-- the time differs, an undo has put back what a load had stored anew in the same words: it is a part of that undo.
 select changed_at, min(changed_by), min(reason)
 from reme.memory_history
 where workspace_id = %(workspace)s
-  and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[])
+  and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[]
+       or before - 'updated_at' = after - 'updated_at')
 group by changed_at
 having count(distinct memory_id) > 1
 order by changed_at desc
@@ -15,7 +17,8 @@ select memory_id, (array_agg(before order by history_id) filter (where changed_a
        bool_or(changed_at > %(moment)s)
 from reme.memory_history
 where workspace_id = %(workspace)s and changed_at >= %(moment)s
-  and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[])
+  and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[]
+       or before - 'updated_at' = after - 'updated_at')
 group by memory_id
 having bool_or(changed_at = %(moment)s)
 
