@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeVar
+
+# ONNX Runtime reads this while it is imported. Else, from 1.29 on, it tells its maker about the machine and the model.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import numpy as np
 import onnxruntime

