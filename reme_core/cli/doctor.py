@@ -7,7 +7,7 @@ import importlib.util
 import platform
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -26,6 +26,7 @@ from reme_core.errors import ConfigurationError, DatabaseError, ReMeError, Schem
 if TYPE_CHECKING:
     from reme_core import Settings
     from reme_core.postgres.connect import Connection
+    from reme_core.settings.sections import ModelSettings
 
 app = Commands()
 
@@ -275,6 +276,8 @@ def _check_models(settings: Settings) -> Iterator[Finding]:
 
     for told in registry.unused_models(settings):
         yield Finding("models", "wrong", *told.split(". ", 1))
+    families = ("llm", "embedding_model", "rerank_model")
+    settings = settings.model_copy(update={family: _without_retries(getattr(settings, family)) for family in families})
     if not settings.llm:
         yield Finding("llm.default", "fine", registry.offline_reason(settings))
     for name in settings.llm:
@@ -283,6 +286,10 @@ def _check_models(settings: Settings) -> Iterator[Finding]:
         yield from _ask(f"embedding_model.{name}", partial(registry.embedder, settings, name), _embed)
     for name in settings.rerank_model:
         yield from _ask(f"rerank_model.{name}", partial(registry.reranker, settings, name), _rank)
+
+
+def _without_retries(sections: Mapping[str, ModelSettings]) -> dict[str, ModelSettings]:
+    return {name: section.model_copy(update={"max_retries": 0}) for name, section in sections.items()}
 
 
 def _ask(check: str, make: Callable[[], Any], call: Callable[[Any], Awaitable[str]]) -> Iterator[Finding]:

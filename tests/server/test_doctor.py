@@ -61,6 +61,13 @@ def test_a_sound_installation_is_fine_and_its_models_are_asked_once(
         assert connection.execute("select count(*) from reme.workspace").fetchone() == (0,), "it leaves nothing behind"
 
 
+def test_a_model_that_fails_is_told_after_one_call(doctor: Doctor, database_url: str, loopback: Loopback) -> None:
+    loopback.fail(times=4)  # one that never answers would be waited for four times as well, a minute each
+    found = doctor(database_url, "llm.default.model_name=talker", f"llm.default.base_url={loopback.url}")
+    assert states(found)["wrong"] == ["llm.default"]
+    assert len(loopback.bodies("/chat/completions")) == 1
+
+
 def test_jobs_that_fail_or_that_nobody_does_are_told(doctor: Doctor, database_url: str) -> None:
     queue = (
         "insert into reme.procrastinate_jobs (queue_name, task_name, lock, args, status, scheduled_at, attempts) values"
