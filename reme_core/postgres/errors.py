@@ -154,14 +154,15 @@ def normalise_url(url: str) -> str:
     """Make a connection string fit for libpq: a driver, as in `postgresql+asyncpg://`, is removed from a URL.
 
     Raises:
-        ConfigurationError: It is neither a URL nor `key=value` pairs, or a character in its password ends it.
+        ConfigurationError: It is neither a URL nor `key=value` pairs, a character in its password ends it, or libpq
+            does not know one of its parameters.
     """
     plain = _without_driver(url)
     if _parts(plain) is None:
         raise ConfigurationError(
             f"the database URL '{mask_password(plain)}' is not one for Postgres; write"
             " postgresql://user:password@host:5432/database, and in the password %40 for @, %2F for / and"
-            " %25 for %"
+            " %25 for %; behind a ? leave out what only other drivers know, such as pgbouncer=true or schema=public"
         )
     return plain
 

@@ -285,6 +285,13 @@ async def test_what_is_no_url_is_not_shown(url: str) -> None:
     assert "%40 for @" in str(told.value)
 
 
+@pytest.mark.parametrize("foreign", ["pgbouncer=true", "sslmode=require&schema=public"])
+async def test_a_url_with_a_parameter_of_other_drivers_says_what_to_leave_out(foreign: str) -> None:
+    with pytest.raises(ConfigurationError, match="behind a \\? leave out what only other drivers know") as told:
+        await Database.open(settings_for(f"postgresql://me:s3cret@db.example/agents?{foreign}"))
+    assert "s3cret" not in str(told.value)
+
+
 async def test_a_statement_that_is_broken_off_leaves_no_warning(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
