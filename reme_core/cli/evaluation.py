@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ def personal(
 ) -> None:
     """Replay people's conversations, and print what was kept, what changed, what is false, and what it cost."""
     del session  # a database of its own
+    sys.path.append(str(Path.cwd()))  # a checkout: an installed command does not look into the folder it runs in
     try:
         benchmark = importlib.import_module("benchmarks.personal")
     except ModuleNotFoundError as error:

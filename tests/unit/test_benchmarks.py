@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from math import log2
 from pathlib import Path
 
@@ -10,8 +11,28 @@ import numpy as np
 import pytest
 
 from benchmarks import answers, personal, retrieval, sets
+from reme_core.cli import main
 from reme_core.types import Memory
 from tests.loopback import Loopback
+
+
+def test_an_installed_command_finds_the_benchmarks_of_the_checkout_it_runs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "personal.py").write_text(
+        "import argparse\ndef parser():\n    parser = argparse.ArgumentParser()\n"
+        "    for name in ('--llm', '--model'):\n        parser.add_argument(name)\n    return parser\n"
+        "async def main(given):\n    print('measured with', given.llm)\n"
+    )
+    for name in ("benchmarks", "benchmarks.personal"):
+        monkeypatch.delitem(sys.modules, name)
+    # As where the package was installed, and not the checkout: a command's folder is not among those of its modules.
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if not Path(folder, "benchmarks").is_dir()])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", "personal", "--llm", "none"])
+    assert not ended.value.code and "measured with none" in capsys.readouterr().out
 
 
 def test_measures_of_one_question() -> None:
