@@ -239,7 +239,7 @@ class Working:
         self, messages: Sequence[MessageLike], *, window: int, count_tokens: CountTokens | None = None, reserve: int = 0
     ) -> WindowUse:
         """Say how full a window is, as `reme_core.check_context` does."""
-        return check_context(read_messages(messages), window, count_tokens=count_tokens, reserve=reserve)
+        return check_context(messages, window, count_tokens=count_tokens, reserve=reserve)
 
     async def grep(
         self, workspace: str, pattern: str, *, session_id: str = "", handle: str = "", limit: int = 20

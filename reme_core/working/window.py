@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from reme_core.errors import InputError
 from reme_core.prompts.budget import most_tokens
+from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.types import Message
 
 CountTokens = Callable[[str], int]
@@ -52,18 +53,19 @@ def tokenizer_of(count_tokens: CountTokens | None) -> CountTokens:
 
 
 def check_context(
-    messages: Sequence[Message], window: int, *, count_tokens: CountTokens | None = None, reserve: int = 0
+    messages: Sequence[MessageLike], window: int, *, count_tokens: CountTokens | None = None, reserve: int = 0
 ) -> WindowUse:
     """Say how full a window is.
 
     Args:
-        messages: The messages to show the model.
+        messages: The messages to show the model: `Message`s, or `{"role": …, "content": …}` as chat APIs take them.
         window: How many tokens the model takes.
         count_tokens: The model's own tokenizer; by default an estimate that is rather too high than too low.
         reserve: Tokens to keep free, for example for schemas of tools and the answer.
 
     Raises:
-        InputError: The window is not larger than `reserve`, or `count_tokens` cannot be called.
+        InputError: A message has no known form, the window is not larger than `reserve`, or `count_tokens` cannot be
+            called.
 
     Example:
         >>> check_context([Message(content="four letters a token")], 100).share
@@ -72,7 +74,7 @@ def check_context(
     if window <= reserve or reserve < 0:
         raise InputError(f"window is how many tokens the model takes, more than the {reserve} reserved; not {window}")
     count = tokenizer_of(count_tokens)
-    sizes = [(message.role, tokens_of(message, count)) for message in messages]
+    sizes = [(message.role, tokens_of(message, count)) for message in read_messages(messages)]
     of_tools = sum(size for role, size in sizes if role == "tool")
     return WindowUse(tokens=reserve + sum(size for _, size in sizes), window=window, tool_tokens=of_tools)
 

@@ -37,6 +37,12 @@ def test_the_models_own_tokenizer_counts_where_it_is_given() -> None:
         check_context(said, 100, reserve=100)
 
 
+def test_a_window_takes_messages_as_chat_apis_do() -> None:
+    assert check_context([{"role": "user", "content": "Hi"}], 100) == check_context([Message(content="Hi")], 100)
+    with pytest.raises(InputError, match="a message is a Message, or"):
+        check_context("Hi", 100)
+
+
 def test_a_text_is_only_counted_as_far_as_is_needed() -> None:
     seen: list[int] = []
 
