@@ -322,16 +322,26 @@ class Engine:
         return len(gone)
 
     async def retrieve(
-        self, /, workspace: str, query: str, *, kind: str = "personal", top_k: int = 5, **more: Any
+        self,
+        /,
+        workspace: str,
+        query: str,
+        *,
+        kind: Literal["personal", "task", "tool"] = "personal",
+        top_k: int = 5,
+        **more: Any,
     ) -> Response:
         """Find what helps with a query, as a note for an agent: the flow `retrieve_<kind>_memory`.
 
         Args:
             workspace: Where to look.
             query: What is asked.
-            kind: `personal`, `task` or `tool`.
+            kind: What the note is made of: `personal`, `task` or `tool`. `recall` takes single kinds.
             top_k: How many memories to give at most.
             more: What else the flow takes, such as `now`, `as_of` or `token_budget`.
+
+        Raises:
+            InputError: The query is empty, or another argument does not fit.
         """
         return await self.execute(f"retrieve_{kind}_memory", workspace_id=workspace, query=query, top_k=top_k, **more)
 

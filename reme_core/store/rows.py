@@ -96,7 +96,10 @@ def check_scope(scope: Scope) -> Scope:
     """
     for name, value in scope.items():
         if name not in SCOPES:
-            raise InputError(f"there is no option {name!r}; whose something is, is said by {', '.join(SCOPES)}")
+            raise InputError(
+                f"there is no option {name!r}; {', '.join(SCOPES)} say whose something is, and other fields stand in "
+                "the Memory or Message itself"
+            )
         if not isinstance(value, str):
             raise InputError(f"{name} is a text, not {value!r:.60}")
         check_text(name, value)

@@ -45,6 +45,8 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: reme.recall("w", "Tea", now="2026-11-25"), "not '2026-11-25'"),
         (lambda reme: reme.recall("w", "Tea", timezone="Mars/Crater"), "unknown time zone 'Mars/Crater'"),
         (lambda reme: reme.recall("w", "Tea", timezone=5), "timezone is a text or None, not 5"),
+        (lambda reme: reme.retrieve("w", "Tea", kind="insight"), "or 'task' or 'tool', not 'insight'"),
+        (lambda reme: reme.memories.add("w", "Tea.", importance=0.7), "fields stand in the Memory"),
         (lambda reme: ReMe(pool_size="x"), "pool_size: Input should be a valid integer"),
     ],
 )
