@@ -33,6 +33,15 @@ app = Commands()
 _LEAST_DISK = 2**30  # bytes: the embedded Postgres is refused writes when the disk is full
 _MOST_CLOCK_SECONDS = 5.0  # "yesterday" is computed by the clock of this machine, recorded_at by the database's
 _MOST_JOB_SECONDS = 900.0  # a worker looks for due jobs every two seconds, and the longest take some minutes
+_EXTRAS = {  # a module of each
+    "server": "fastapi",
+    "mcp": "mcp",
+    "chat": "prompt_toolkit",
+    "langchain": "langgraph",
+    "autogen": "autogen_agentchat",
+    "agentscope": "agentscope",
+    "llamaindex": "llama_index",
+}
 _STYLES = {"fine": "green", "wrong": "bold red", "not checked": "dim"}
 
 
@@ -88,7 +97,7 @@ def _package() -> str:
             f"{' and '.join(missing)}, for the offline model, is not installed, so without a chat model only what is"
             " commanded becomes a memory; run `pip install --force-reinstall reme-core`"
         )
-    extras = [name for name, module in (("server", "fastapi"), ("mcp", "mcp")) if importlib.util.find_spec(module)]
+    extras = [name for name, module in _EXTRAS.items() if importlib.util.find_spec(module)]
     return f"reme-core {reme_core.__version__}" + (f" with {', '.join(extras)}" if extras else "")
 
 

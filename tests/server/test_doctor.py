@@ -54,6 +54,7 @@ def test_a_sound_installation_is_fine_and_its_models_are_asked_once(
     )  # fmt: skip
     assert states(found) == {"fine": list(found)}, found
     assert {"python", "package", "disk", "postgres", "encoding", "pgvector", "schema", "room", "clock"} < set(found)
+    assert "with server, mcp, chat" in found["package"]["found"]
     assert found["encoding"]["found"] == "UTF8"
     assert "64 dimensions" in found["embedding_model.default"]["found"]
     assert len(loopback.bodies("/chat/completions")) == len(loopback.bodies("/rerank")) == 1
