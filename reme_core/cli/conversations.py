@@ -47,7 +47,7 @@ def summarise(session: Session, workspace: Workspace) -> None:
         missing = [] if told.done or told.failed or told.waiting else hint_at_missing(reme, workspace)
     lines = [Text(f"summarised {output.count_of(len(told.done), 'conversations')} of '{workspace}'", "green")]
     lines += [Text(f"failed: session '{job.session_id}': {job.error}", "yellow") for job in told.failed]
-    awaited = [(job.session_id, job.needs or "an earlier job") for job in told.waiting]
+    awaited = [(job.session_id, f"a {job.needs}" if job.needs else "an earlier job") for job in told.waiting]
     lines += [Text(f"waits: session '{session_id}', for {what}", "yellow") for session_id, what in awaited]
     session.show(told, *lines, *missing)
 

@@ -323,7 +323,8 @@ class Background:
             self._left_alone = True
             log.warning(
                 "jobs that wait for a process with a chat model: %s; this one has none; set "
-                "llm.default.model_name here, or run `reme worker` where it is set (`reme jobs list` shows them)",
+                "llm.default.model_name here, or run `reme worker` where it is set; `reme jobs list` shows them, and "
+                "`reme jobs drop ID` gives one up",
                 found[0][0],
             )
 

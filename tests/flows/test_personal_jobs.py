@@ -28,6 +28,7 @@ async def test_a_process_without_a_model_leaves_a_models_job_alone_and_says_so_o
         await reme.summarise("w")
         await reme.summarise("w")
     assert [r.message[:50] for r in caplog.records] == ["jobs that wait for a process with a chat model: 1;"]
+    assert "`reme jobs drop ID` gives one up" in caplog.text, "whoever does without a model again has a way on"
     [job] = await reme.background.jobs()
     assert (job.status, job.needs) == ("todo", "chat model")
     assert await reme.memories.list("w") == []
