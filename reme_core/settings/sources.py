@@ -168,11 +168,13 @@ def read_dotenv() -> dict[str, str]:
     """The variables of the `.env` of this folder, or of the nearest one above that has one.
 
     Raises:
-        ConfigurationError: It is not a text.
+        ConfigurationError: It cannot be read, or is not a text.
     """
     path = find_dotenv(usecwd=True)
     try:
         return {name: value or "" for name, value in dotenv_values(path).items()}
+    except OSError as error:
+        raise ConfigurationError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path} is not UTF-8: {error}") from None
 

@@ -267,6 +267,18 @@ def test_a_file_of_settings_that_is_no_text_is_named(
         Settings.load(config=None if name == ".env" else name)
 
 
+def test_settings_that_cannot_be_read_are_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("REME_LANGUAGE=en")
+    monkeypatch.chdir(tmp_path)
+
+    def refuse(path: str) -> None:
+        raise PermissionError(13, "Permission denied", path)  # root, who runs tests in containers, may read every file
+
+    monkeypatch.setattr("reme_core.settings.sources.dotenv_values", refuse)
+    with pytest.raises(ConfigurationError, match=r"cannot read .*/\.env: Permission denied"):
+        Settings.load()
+
+
 def test_settings_that_are_made_by_hand_do_not_look_into_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REME_HTTP__PORT", "2")
     assert Settings().http.port == 8002
