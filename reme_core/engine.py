@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from reme_core.episodes.api import Episodes
-from reme_core.errors import NotFoundError, ReMeError
+from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
@@ -343,6 +343,8 @@ class Engine:
         Raises:
             InputError: The query is empty, or another argument does not fit.
         """
+        if "limit" in more:  # as `recall` calls it; a flow takes no notice of what it does not know
+            raise InputError("there is no option 'limit'; did you mean 'top_k'?")
         return await self.execute(f"retrieve_{kind}_memory", workspace_id=workspace, query=query, top_k=top_k, **more)
 
     async def engine(self, workspace: str, *, write: bool = False) -> SqlEngine:

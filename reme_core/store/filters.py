@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 from psycopg.types.range import TimestamptzRange
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
-from reme_core.errors import InputError
+from reme_core.errors import InputError, did_you_mean
 from reme_core.store.sql import load
 from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 
@@ -118,11 +118,11 @@ class Filters:
         Raises:
             InputError: There is no such kind, status or filter.
         """
-        unknown = options.keys() - FilterOptions.__annotations__
-        if unknown:
-            raise InputError(
-                f"there is no filter {min(unknown)!r}; there are {', '.join(FilterOptions.__annotations__)}"
-            )
+        known = FilterOptions.__annotations__
+        if unknown := min(options.keys() - known, default=""):
+            meant = "limit" if unknown in ("top_k", "k") else unknown  # as notes and other libraries call it
+            hint = did_you_mean(meant, (*known, "limit"), f"there are {', '.join(known)}")
+            raise InputError(f"there is no filter {unknown!r}; {hint}")
         kinds = kinds_of(kind)
         status = options.get("status", Status.ACTIVE)
         try:

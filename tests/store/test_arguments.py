@@ -47,6 +47,9 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: reme.recall("w", "Tea", timezone=5), "timezone is a text or None, not 5"),
         (lambda reme: reme.retrieve("w", "Tea", kind="insight"), "or 'task' or 'tool', not 'insight'"),
         (lambda reme: reme.memories.add("w", "Tea.", importance=0.7), "fields stand in the Memory"),
+        (lambda reme: reme.recall("w", "Tea", top_k=3), "there is no filter 'top_k'; did you mean 'limit'?"),
+        (lambda reme: reme.memories.list("w", userid="ann"), "there is no filter 'userid'; did you mean 'user_id'?"),
+        (lambda reme: reme.retrieve("w", "Tea", limit=3), "no option 'limit'; did you mean 'top_k'?"),
         (lambda reme: ReMe(pool_size="x"), "pool_size: Input should be a valid integer"),
     ],
 )
