@@ -45,7 +45,7 @@ _BY_CLASS: dict[tuple[type[psycopg.Error], ...], _Reply] = {
     (pg.InsufficientPrivilege,): _Reply(
         DatabaseError,
         "the login role of {where} may not do this",
-        "grant it the role reme_service; after a restore, let a superuser run `reme db upgrade`",
+        "grant it the role reme_service; if there is none, let a superuser run `reme db upgrade`, which makes it",
     ),
     (pg.ReadOnlySqlTransaction,): _Reply(
         DatabaseUnavailableError,
