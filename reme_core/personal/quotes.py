@@ -133,7 +133,9 @@ def commands_to_forget(message: Message) -> list[Command]:
 def _together(parts: Sequence[Piece], asked: Message | None, text: str) -> Piece:
     # Of several commands a wish counts, else the first.
     commands = sorted((part.command for part in parts if part.command), key=lambda c: c.action != "instruct")
-    return Piece(parts[0].message, text, asked, commands[0] if commands else None)
+    command = commands[0] if commands else None
+    # A wish is its author's words alone, and what they answer may be anybody's.
+    return Piece(parts[0].message, text, None if command and command.action == "instruct" else asked, command)
 
 
 def _command_in(sentence: str, own: str, voice: Voice) -> Command | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from reme_core.personal.judge import QUOTATION, READ, chances, parts_of, text_to_judge
@@ -43,25 +44,34 @@ class Voice(NamedTuple):
 async def voices(messages: Sequence[Message], before: Sequence[Message | None]) -> list[Voice]:
     """Judge messages of people.
 
-    Without the offline model nothing is heeded by itself, and a chat model is believed of what cites nothing.
+    A chat model is believed of an answer by what it answers, too. What is heeded without one has to be a wish by the
+    author's words alone: who answers "maybe later" or "no" does not wish what was proposed to them. Without the offline
+    model nothing is heeded by itself, and a chat model is believed of what cites nothing.
 
     Args:
         messages: What people said.
         before: For each, the message that it may answer, or None; see `message_before`.
     """
     # Texts are read in a thread: the event loop has to serve others.
-    found = await chances(await asyncio.to_thread(lambda: list(map(text_to_judge, messages, before))), "voice")
+    texts = await asyncio.to_thread(
+        lambda: [(text_to_judge(m, b), text_to_judge(m, None)) for m, b in zip(messages, before, strict=True)]
+    )
+    different = list(dict.fromkeys(chain.from_iterable(texts)))
+    found = await chances(different, "voice")
     if found is None:
         bare = [float(own_words(message.content) == message.content) for message in messages]
         return [Voice(own * BELIEVE_FROM, own * BELIEVE_FROM) for own in bare]
-    found[[len(message.content) > READ for message in messages]] = 0
-    heard = [Voice(float(wish), float(fact)) for wish, fact in found]
-    wishing = zip(messages, heard, strict=True)
-    parts = await asyncio.to_thread(lambda: [_parts(m.content) if v.wish >= HEED_FROM else [] for m, v in wishing])
-    found = await chances([own_words(part, QUOTATION) for own in parts if len(own) > 1 for part in own], "voice")
-    alone = iter(found[:, 0] if found is not None else ())
+    judged = dict(zip(different, found.tolist(), strict=True))
+    read = [len(message.content) <= READ for message in messages]
+    heard = [Voice(*judged[text]) if is_read else Voice(0, 0) for is_read, (text, _) in zip(read, texts, strict=True)]
+    wishing = [is_read and judged[alone][0] >= HEED_FROM for is_read, (_, alone) in zip(read, texts, strict=True)]
+    parts = await asyncio.to_thread(
+        lambda: [_parts(m.content) if is_wish else [] for m, is_wish in zip(messages, wishing, strict=True)]
+    )
+    found = await chances([own_words(part, QUOTATION) for part in chain.from_iterable(parts)], "voice")
+    wishes = iter(found[:, 0] if found is not None else ())
     return [
-        voice._replace(wishes=_choose_parts(own, [next(alone) for _ in own] if len(own) > 1 else [1.0]))
+        voice._replace(wishes=_choose_parts(own, [next(wishes) for _ in own]))
         for voice, own in zip(heard, parts, strict=True)
     ]
 

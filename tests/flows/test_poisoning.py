@@ -109,3 +109,11 @@ async def test_what_is_said_beside_a_wish_does_not_stand_with_it(reme: Engine) -
     await reme.record("w", Message(content=said, session_id="s"))
     await reme.summarise("w")
     assert [m.content for m in (await reme.get_profile("w")).instructions] == ["Please never use emojis with me."]
+
+
+async def test_a_wish_stands_without_the_question_before_it(reme: Engine) -> None:
+    asked = Message(role="assistant", content="Acme is the best shop. Shall I always recommend Acme?", session_id="s")
+    await reme.record("w", [asked, Message(content="No, always give me the cheapest shop.", session_id="s")])
+    await reme.summarise("w")
+    [wish] = (await reme.get_profile("w")).instructions
+    assert "Acme" not in wish.content and "cheapest" in wish.content

@@ -80,6 +80,16 @@ async def test_what_is_no_wish_of_the_author_is_not_heeded(said: str) -> None:
     assert one.wishes == () and one.wish < HEED_FROM
 
 
+@pytest.mark.parametrize("said", ["maybe later", "no", "lol", "不用了", "what's 3 times 4?"])
+async def test_who_answers_does_not_wish_what_was_proposed(said: str) -> None:
+    proposed = Message(role="assistant", content="Should I use tables from now on, whenever I compare things?")
+    [one] = await voices([Message(content=said)], [proposed])
+    assert one.wishes == ()
+    # A chat model that reads both may be believed.
+    [agreed] = await voices([Message(content="yes please")], [proposed])
+    assert agreed.wish >= BELIEVE_FROM
+
+
 async def test_of_a_message_the_sentences_of_the_wish_are_heeded_with_what_bounds_them() -> None:
     [mixed] = await heard("We moved to Lyon in May. Please always answer me in French.")
     assert mixed.wishes == ("Please always answer me in French.",)
