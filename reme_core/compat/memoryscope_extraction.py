@@ -109,7 +109,7 @@ async def info_filter(
     state.heard, state.report["heard"] = [], 0
     if deps.chat is None:
         return  # `contra_repeat` then keeps what was said word for word
-    said, _ = statements(state.context, state.waiting)
+    said, *_ = statements(state.context, state.waiting)
     for at in range(0, len(said), _BATCH):
         batch = said[at : at + _BATCH]
         lines = [f"[{number}] {_shorten(m.content, most_characters // 2)}" for number, m in enumerate(batch, 1)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.personal.state import PersonalState
 from reme_core.prompts.transcript import person_of, speech_in
 from reme_core.store.messages import embed_waiting, messages_in_context, record, unsummarised_messages
-from reme_core.text.fiction import unreal
+from reme_core.text.fiction import BESIDE_WISH, unreal
 from reme_core.text.ids import stable_id, with_ids
 from reme_core.types import SCOPES, Message
 
@@ -44,24 +44,26 @@ async def take_in(state: PersonalState, deps: Deps) -> None:
         state.context = [waiting.get(message.message_id, message) for message in said]
 
 
-def statements(conversation: Sequence[Message], waiting: Sequence[Message]) -> tuple[list[Message], list[str]]:
-    """What people may have told in the messages that wait, and the ids of earlier messages that were taken back.
+def statements(
+    conversation: Sequence[Message], waiting: Sequence[Message]
+) -> tuple[list[Message], list[Message], list[str]]:
+    """What people may have told in the messages that wait, and what is set aside; ids of what they have taken back.
 
     The conversation has the messages that wait, and what was said before them.
 
-    System prompts, notes from memory, the assistant's words, fiction and pasted text are left out. A joke that is owned
-    up to takes back the message before it.
+    System prompts, notes from memory, the assistant's words and role play are left out. Fiction and pasted text tell
+    nothing, but a wish may stand beside them. A joke that is owned up to takes back the message before it.
     """
     together = speech_in(conversation)
     reasons = unreal(together)
     new = {message.message_id for message in waiting}
-    kept = [m for m in together if m.message_id in new and m.role == "user" and _may_tell(m, reasons)]
-    return kept, [name for name, reason in reasons.items() if reason == "joke" and name not in new]
-
-
-def _may_tell(message: Message, reasons: Mapping[str, str]) -> bool:
+    people = [m for m in together if m.message_id in new and m.role == "user"]
     # "Could you always answer in French?" asks nothing.
-    return reasons.get(message.message_id, "question") == "question"
+    told, aside = (
+        [m for m in people if reasons.get(m.message_id, "question") in allowed]
+        for allowed in (["question"], BESIDE_WISH)
+    )
+    return told, aside, [name for name, reason in reasons.items() if reason == "joke" and name not in new]
 
 
 def _input_messages(state: PersonalState) -> list[Message]:

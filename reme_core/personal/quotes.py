@@ -86,10 +86,11 @@ async def keep_quotes(
         ConflictError: Others changed the workspace again and again.
     """
     # Here and below, texts are read in a thread: each takes milliseconds, and the event loop has to serve others.
-    told, taken_back = await asyncio.to_thread(statements, state.context, state.waiting)
+    told, aside, taken_back = await asyncio.to_thread(statements, state.context, state.waiting)
     spoken = speech_in(state.context)
     state.report["heard"] = len(told)
     kept = await pieces_worth_keeping(told, spoken, threshold=threshold, short=short)
+    kept += [piece for piece in await pieces_worth_keeping(aside, spoken) if piece.kind == Kind.INSTRUCTION]
 
     async def decide(waiting: Sequence[str]) -> Outcome:
         # What rests on messages that somebody else has summarised is theirs.

@@ -41,7 +41,7 @@ from reme_core.prompts.transcript import condense, language, questions_of, speec
 from reme_core.prompts.window import Window, windows
 from reme_core.store.filters import Filters
 from reme_core.text.commands import Command
-from reme_core.text.fiction import own_words, sentences, unreal
+from reme_core.text.fiction import BESIDE_WISH, own_words, sentences, unreal
 from reme_core.text.likeness import is_told, part_told
 from reme_core.types import Kind, Memory, Message, scope_of
 
@@ -174,7 +174,7 @@ class _Reader:
 
     async def _quotes(self, messages: Sequence[Message], accepted: Sequence[Accepted]) -> list[Accepted]:
         """What of some messages is worth keeping without a model and stands in no statement: word for word."""
-        stating, _ = await asyncio.to_thread(statements, self._conversation, self.window.new)
+        stating, *_ = await asyncio.to_thread(statements, self._conversation, self.window.new)
         real = {message.message_id for message in stating}
         told = [message for message in messages if message.message_id in real]
         kept: list[Accepted] = []
@@ -322,8 +322,9 @@ class _Reader:
 
     def _in_person(self, item: Accepted) -> list[Message]:
         """The messages of the evidence in which one person, whom it is about, speaks in earnest."""
-        by = item.evidence[0].author
-        return [m for m in item.evidence if m.author == by and m.message_id not in self._unreal]
+        by, is_wish = item.evidence[0].author, "instruction" in (item.operation.kind, item.memory and item.memory.kind)
+        meant = ["", *BESIDE_WISH] if is_wish else [""]
+        return [m for m in item.evidence if m.author == by and self._unreal.get(m.message_id, "") in meant]
 
     def _question_before(self, message: Message) -> str:
         asked = self.window.before(message)
@@ -334,12 +335,12 @@ class _Reader:
         return [*self.window.context, *self.window.new]
 
     @cached_property
-    def _unreal(self) -> set[str]:
-        """The ids of messages that state and command nothing: fiction, role play, pasted text."""
+    def _unreal(self) -> dict[str, str]:
+        """The ids of messages that state and command nothing, with the reasons: fiction, role play, pasted text."""
         # A play may have begun in a window before.
         sessions = {message.session_id for message in self.window.new}
         said = [m for m in self.state.context if m.session_id in sessions]
-        return {name for name, reason in unreal(speech_in(said)).items() if reason != "question"}
+        return {name: reason for name, reason in unreal(speech_in(said)).items() if reason != "question"}
 
     @cached_property
     def _all_words(self) -> str:

@@ -19,6 +19,8 @@ from reme_core.types import Message
 
 # Characters beyond which a message is taken for pasted text; people say things about themselves in fewer words.
 _LONGEST_SAID: Final = 1_500
+BESIDE_WISH: Final = ("fiction", "text")
+"""The reasons for setting a message aside beside which its author may wish something: "fix only the typos, always"."""
 
 
 def unreal(messages: Sequence[Message]) -> dict[str, str]:

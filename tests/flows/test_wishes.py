@@ -156,6 +156,21 @@ async def test_a_wish_in_the_form_of_a_question_stands(reme: Engine, said: str) 
     assert [m.content for m in (await reme.get_profile("w")).instructions] == [said]
 
 
+@pytest.mark.parametrize(
+    ("said", "wishes"),
+    [
+        ("每次我发英文给你，就翻成中文。", 1),
+        ("Look at the poems in my book, and from now on never praise them only to be nice.", 1),
+        ("把这句翻成英文：以后都用敬语。", 0),
+        ("Write a scene: a king says from now on call me Sire.", 0),
+    ],
+)
+async def test_a_wish_is_heard_beside_a_text_to_work_on_and_not_in_it(reme: Engine, said: str, wishes: int) -> None:
+    await summarise(reme, turn(said))
+    profile = await reme.get_profile("w")
+    assert [m.content for m in profile.instructions] == [said] * wishes
+
+
 async def test_a_wish_that_names_a_past_limit_does_not_end(reme: Engine) -> None:
     await summarise(reme, turn("From now on never suggest films from before 1990."))
     assert [m.valid_until for m in (await reme.get_profile("w")).instructions] == [None]
