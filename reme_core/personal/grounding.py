@@ -9,11 +9,13 @@ something one is not enough. One sentence of the person, in their own name, has 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 from typing import Final
 
 from reme_core.text.named import figures_in, letters_of, numbers_in, occurs, proper_names
 from reme_core.text.regex import any_of
+from reme_core.text.stopwords import STOP_WORDS
 from reme_core.text.terms import is_latin, language_of, terms
 from reme_core.text.timex import dates_near
 from reme_core.types import Message
@@ -91,10 +93,12 @@ def is_about_author(text: str, asked: str) -> bool:
 
     >>> is_about_author("Leeds is where I live", ""), is_about_author("Bo lives in Hull", "")
     (True, False)
-    >>> is_about_author("Hull.", "Where do you live?"), is_about_author("Ich wohne in Graz", "")
+    >>> is_about_author("Hull.", "Where do you live?"), is_about_author("Jestem spawaczem w Gdyni", "")
     (True, True)
     """
-    return language_of(text) not in ("en", "zh") or bool(_I.search(text) or _YOU.search(asked))
+    # Without any function word of English, what is in Latin letters may be in any language.
+    is_english = language_of(text) == "en" and not STOP_WORDS["en"].isdisjoint(re.findall(r"\w+", text.casefold()))
+    return not (is_english or language_of(text) == "zh") or bool(_I.search(text) or _YOU.search(asked))
 
 
 def nearest_to(statement: str, said: Sequence[str]) -> str:
