@@ -21,6 +21,8 @@ QUESTIONS: Final = ("wish", "fact")
 """What is asked of a message: does its author wish for something lasting, do they tell something of themselves?"""
 HEED_FROM: Final = 0.75
 """The probability from which on a message is heeded though no chat model has read it."""
+PART_FROM: Final = 0.6
+"""The probability by itself from which on a sentence of a message that is heeded is a part of the wish."""
 BELIEVE_FROM: Final = 0.2
 """The probability from which on a chat model is believed that takes a message for a wish, or for a profile."""
 
@@ -87,7 +89,7 @@ def _choose_parts(parts: Sequence[str], chances: Sequence[float]) -> tuple[str, 
     """Those parts of a wish that are wishes by themselves, else the likeliest; with what bounds them ("Till May.")."""
     if not parts:
         return ()
-    least = min(HEED_FROM, max(chances))
+    least = min(PART_FROM, max(chances))
     found: list[str] = []
     for part, chance in zip(parts, chances, strict=True):
         if chance >= least or (found and only_bounds(part)):

@@ -79,7 +79,7 @@ _REMEMBER: Final = regex(
     r"(?:,| that|:| for (?:later|next time|the future)|(?= (?:I|my|I'm|im|we|our|when|to me)\b))"
     # "Remember the time when we …" tells a story.
     r"(?! (?:time|day|when we|how))"
-    r"|(?:remember|note) (?:this|the following):"
+    r"|(?:remember|note) (?:this|the following):|(?:keep|bear) (?:this|that|it) in mind\b"
     r"|(?:add|save|store|put|commit) (?:this |that |it |the following )?(?:to|in|into) (?:your |the )?(?:long-term )?(?:memory|notes)\b"
     r"|for (?:the record|your memory|future reference)\b"
     # 没记住 tells that something was not remembered.

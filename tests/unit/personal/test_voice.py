@@ -95,6 +95,8 @@ async def test_of_a_message_the_sentences_of_the_wish_are_heeded_with_what_bound
     assert mixed.wishes == ("Please always answer me in French.",)
     [bounded] = await heard("From now on answer in French. Just until Friday.")
     assert bounded.wishes == ("From now on answer in French.", "Just until Friday.")
+    [both] = await heard("Never use emojis with me please. No tables either.")
+    assert both.wishes == ("Never use emojis with me please.", "No tables either.")
 
 
 async def test_what_stands_in_quotation_marks_does_not_count() -> None:

@@ -44,6 +44,7 @@ from reme_core.text.wish_times import validity_of_wish
         ("别忘了我周三要打球", "remember", ""),
         ("Remember this: the code of the shed is 4411", "remember", ""),
         ("Add to your memory: I hate olives", "remember", ""),
+        ("no cream, I'm lactose intolerant, keep that in mind pls", "remember", ""),
     ],
 )
 def test_a_command_is_known_in_its_usual_wordings(said: str, action: str, topic: str) -> None:
