@@ -266,7 +266,7 @@ class _Reader:
             return grounding.ANOTHERS
         if operation.op == "change" and operation.kind in _HEEDED:
             return ""  # `_heed_only_own` looks at that
-        said = [m for m in self._in_person(item) if heard[m.message_id].wish >= BELIEVE_FROM]
+        said = [m for m in self._in_person(item, heard) if heard[m.message_id].wish >= BELIEVE_FROM]
         return "" if any(own_words(m.content) == m.content for m in said) else grounding.BORROWED
 
     def _misstatement(self, item: Accepted) -> str:
@@ -295,13 +295,13 @@ class _Reader:
         is_wish = operation.kind == "instruction"
         said = [
             (self._question_before(m), sentence)
-            for m in self._in_person(item)
+            for m in self._in_person(item, heard)
             for sentence in self._own(m, item, heard)
         ]
         stated = item.statement if is_wish else operation.value.strip() or item.statement
         if grounding.is_said(stated, [f"{asked}\n{s}" for asked, s in said], self._all_words):
             return item
-        heeded = [wish for m in self._in_person(item) for wish in heard[m.message_id].wishes]
+        heeded = [wish for m in self._in_person(item, heard) for wish in heard[m.message_id].wishes]
         if is_wish and (nearest := grounding.nearest_to(item.statement, [s for _, s in said]) or " ".join(heeded[:1])):
             return replace(item, statement=nearest)
         # What stands is not closed by what nobody heeds.
@@ -320,11 +320,15 @@ class _Reader:
             return []
         return (is_wish and voice.wishes) or sentences(own)
 
-    def _in_person(self, item: Accepted) -> list[Message]:
-        """The messages of the evidence in which one person, whom it is about, speaks in earnest."""
-        by, is_wish = item.evidence[0].author, "instruction" in (item.operation.kind, item.memory and item.memory.kind)
-        meant = ["", *BESIDE_WISH] if is_wish else [""]
-        return [m for m in item.evidence if m.author == by and self._unreal.get(m.message_id, "") in meant]
+    def _in_person(self, item: Accepted, heard: Mapping[str, Voice]) -> list[Message]:
+        """The messages of the evidence in which one person, whom it is about, speaks in earnest.
+
+        Beside a text to work on somebody may wish something, but only a wish that is heeded without a model counts.
+        """
+        is_wish = "instruction" in (item.operation.kind, item.memory and item.memory.kind)
+        beside = {m.message_id for m in item.evidence if is_wish and heard[m.message_id].wishes}
+        aside = {n for n, reason in self._unreal.items() if not (n in beside and reason in BESIDE_WISH)}
+        return [m for m in item.evidence if m.author == item.evidence[0].author and m.message_id not in aside]
 
     def _question_before(self, message: Message) -> str:
         asked = self.window.before(message)

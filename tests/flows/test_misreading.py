@@ -178,6 +178,20 @@ async def test_what_is_no_wish_in_so_many_words_is_kept_as_it_was_said(
     assert (kept.kind, kept.content) == (Kind.OBSERVATION, "My new desk came with reports as PDF, and I like it.")
 
 
+async def test_a_wish_beside_a_text_to_work_on_is_believed_where_it_is_one_for_sure(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    for said in (
+        "Look at the poems in my book, and from now on never praise them",
+        "In my novel the robot says never laugh",
+    ):
+        wish = said.partition(" never ")[2]
+        loopback.chat(answering(operation("add", f"never {wish}", value=f"never {wish}", kind="instruction")))
+        await summarise(reme_with_chat, turn(said))
+    [stands] = (await reme_with_chat.get_profile("w")).instructions
+    assert "never praise them" in stands.content
+
+
 async def test_who_the_user_is_nobody_else_says(reme_with_chat: Engine, loopback: Loopback) -> None:
     told = ("Bob lives in Hull and loves it", "Hull"), ("Leeds is where I live", "Leeds"), ("Mieszkam w Gdyni", "Gdyni")
     for said, value in told:
