@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain, count
+from itertools import count
 from typing import Final
 
 from reme_core.flows.deps import Deps
 from reme_core.marks import QUOTED, forgotten_note, kept_from_recall
+from reme_core.personal.judge import parts_of
 from reme_core.personal.state import Outcome, PersonalState
 from reme_core.prompts.transcript import condense
 from reme_core.store.change import Erase
@@ -20,8 +21,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.messages import said_by_others
 from reme_core.store.relevance import judged_hits
 from reme_core.text.commands import Command
-from reme_core.text.fiction import sentences
-from reme_core.text.forgetting import names_topic, parts_by_wish, topic_to_forget
+from reme_core.text.forgetting import names_topic, topic_to_forget
 from reme_core.types import PERSONAL_KINDS, Kind, Memory, Message, Source, Status
 
 _PAGE: Final = 1_000
@@ -108,5 +108,4 @@ async def _messages_about(topic: str, command: Message, state: PersonalState, de
 
 def _says_besides(text: str, topic: str) -> bool:
     """Whether a text with a command to forget something names that beside the command, too."""
-    parts = chain.from_iterable(parts_by_wish(sentence) for sentence in sentences(text))
-    return any(names_topic(topic, part) and not topic_to_forget(part) for part in parts)
+    return any(names_topic(topic, part) and not topic_to_forget(part) for part in parts_of(text))

@@ -10,7 +10,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Final
 
 from reme_core.flows.deps import Deps
@@ -18,7 +17,7 @@ from reme_core.flows.registry import op
 from reme_core.marks import QUOTED, forgotten_note
 from reme_core.personal.filter import statements
 from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget, was_said_by
-from reme_core.personal.judge import chances, is_short, text_to_judge
+from reme_core.personal.judge import chances, is_short, parts_of, text_to_judge
 from reme_core.personal.state import Outcome, PersonalState, carry_out
 from reme_core.personal.voice import Voice, voices
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
@@ -27,7 +26,7 @@ from reme_core.store.filters import Filters
 from reme_core.store.relevance import Question, judged_hits
 from reme_core.text.commands import Command, command_of, validity_of_wishes
 from reme_core.text.fiction import asks, own_words, sentences
-from reme_core.text.forgetting import names_topic, parts_by_wish
+from reme_core.text.forgetting import names_topic
 from reme_core.text.likeness import same_days, says_the_same
 from reme_core.text.timex import times_of, validity
 from reme_core.text.wishes_ended import ends
@@ -108,8 +107,7 @@ def pieces_of(message: Message, asked: Message | None, voice: Voice = _UNHEARD) 
     """
     # What somebody cites commands nothing, and a quotation may hold several sentences.
     own = own_words(message.content)
-    said = chain.from_iterable(parts_by_wish(sentence) for sentence in sentences(message.content))
-    parts = [Piece(message, part, None, _command_in(part, own, voice)) for part in said]
+    parts = [Piece(message, part, None, _command_in(part, own, voice)) for part in parts_of(message.content)]
     forgetting = [part for part in parts if part.topic]
     rest = [
         part
