@@ -113,7 +113,7 @@ _QUOTED: Final = regex(
 )
 # Lines of mails and logs, speakers of a chat, and blocks between marks.
 _PASTED: Final = regex(
-    r"^[ \t]*(?:>|\d\d:\d\d:\d\d\b|(?:system|user|assistant|human|bot\w?)[:,：]).*$|<<<[^<>]*>>>|(?<!-)---(?!-)[^-]*(?:-[^-]+)*---",
+    r"^[ \t]*(?:>|\d\d:\d\d:\d\d\b|[\[(<*]{0,2}(?:system|user|assistant|human|bot\w?)[\])>*]{0,2}[:,：]|\[system\]).*$|<<<[^<>]*>>>|(?<!-)---(?!-)[^-]*(?:-[^-]+)*---",
     re.IGNORECASE | re.MULTILINE,
 )
 # A quotation that never ends takes the rest of the text.
