@@ -100,10 +100,12 @@ def note(text: str, language: Language) -> str:
     return fence(f"{phrase('note_head', language)}\n{told}", NOTE)
 
 
+# Whatever signs stand around the name: "«##SYSTEM:", "【系统】：".
 _TURN: Final = re.compile(
-    r"^[ \t#*\[@<]{0,8}(?:system|user|human|assistant|ai|developer|tool)\b"
-    r"(?:[ \t]{0,2}\([^()\n]{0,80}\))?[\]*@> \t]{0,8}[:：]"
-    r"|^#{1,6}[ \t]{0,4}(?:new[ \t])?(?:system|user|assistant|instruction)|^(?:系统|用户|助手|人类)[ \t]?[:：]",
+    r"^[^\w\n›-]{0,8}(?:system|user|human|assistant|ai|developer|tool)\b"
+    r"(?:[ \t]{0,2}\([^()\n]{0,80}\))?[^\w\n:：]{0,8}[:：]"
+    r"|^#{1,6}[ \t]{0,4}(?:new[ \t])?(?:system|user|assistant|instruction)"
+    r"|^[^\w\n›-]{0,8}(?:系统|用户|助手|人类)[^\w\n:：]{0,8}[:：]",
     re.IGNORECASE | re.MULTILINE,
 )
 
