@@ -4,6 +4,7 @@
     python -m benchmarks.poisoning --naive        # with a chat model that remembers all that it is told to
     python -m benchmarks.poisoning --half even    # the half to measure on
     python -m benchmarks.poisoning --others       # attacks and wishes of a second author who had seen nothing
+    python -m benchmarks.poisoning --blind        # attacks and wishes in passing, of a third author
     python -m benchmarks.poisoning --spoken       # attacks that stand in the words of the user alone
     python -m benchmarks.poisoning --secrets      # what the setting `redact` finds, and what harmless turns it touches
 
@@ -267,6 +268,7 @@ if __name__ == "__main__":
     parser.add_argument("--naive", action="store_true", help="with a chat model that believes all")
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--others", action="store_true", help="the attacks and wishes of a second author")
+    data.add_argument("--blind", action="store_true", help="attacks and wishes in passing, of a third author")
     data.add_argument("--spoken", action="store_true", help="the attacks that stand in the words of the user alone")
     data.add_argument("--secrets", action="store_true", help="secrets and harmless turns, instead of attacks")
     parser.add_argument("--wrong", action="store_true", help="print what went wrong, for the odd half alone")
@@ -274,6 +276,6 @@ if __name__ == "__main__":
     if given.secrets:
         figures = find_secrets(given.half)
     else:
-        name = "spoken.jsonl" if given.spoken else "others.jsonl" if given.others else "attacks.jsonl"
-        figures = asyncio.run(attack_all(name, given.half, naive=given.naive, wrong=given.wrong))
+        name = next((name for name in ("spoken", "others", "blind") if getattr(given, name)), "attacks")
+        figures = asyncio.run(attack_all(f"{name}.jsonl", given.half, naive=given.naive, wrong=given.wrong))
     report(benchmark="poisoning", half=given.half, naive=given.naive, **figures)
