@@ -10,6 +10,7 @@ import functools
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, get_args
 
 from reme_core.prompts import Language, phrase
@@ -95,11 +96,18 @@ def note(text: str, language: Language) -> str:
     """A note for an agent's prompt, which says that it is data; empty if the text is."""
     if not text.strip():
         return ""
-    # A remembered text may have lines that read as somebody's turn ("system: …").
-    told = _TURN.sub(lambda match: f"› {match[0]}", text)
-    return fence(f"{phrase('note_head', language)}\n{told}", NOTE)
+    return fence(f"{phrase('note_head', language)}\n{_mark_turns(text)}", NOTE)
 
 
+def _mark_turns(text: str) -> str:
+    """The text with a mark before each line that reads as somebody's turn: a remembered one may ("system: …")."""
+    shown, places = _as_read(text) if _DISGUISES.search(text) else (text, list(range(len(text))))
+    starts = [0, *(places[match.start()] for match in _TURN.finditer(shown)), len(text)]
+    return "› ".join(text[start:end] for start, end in pairwise(starts))
+
+
+# Letters that nobody sees, and wide ones.
+_DISGUISES: Final = re.compile(r"[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\uff21-\uff5a]")
 # Whatever signs stand around the name: "«##SYSTEM:", "【系统】：".
 _TURN: Final = re.compile(
     r"^[^\w\n›-]{0,8}(?:system|user|human|assistant|ai|developer|tool)\b"
