@@ -101,7 +101,8 @@ def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette
     if transport == "sse":
         inner = _sse_app(server, SseServerTransport("/messages/", max_request_body_size=limit))
     else:
-        manager = StreamableHTTPSessionManager(server, max_request_body_size=limit)
+        # Without sessions any process answers any request, also after a restart.
+        manager = StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=limit)
         route = Route("/mcp", _Endpoint(manager.handle_request))
         inner = Starlette(routes=[route], lifespan=lambda _: manager.run())
     inner.state.service = service

@@ -330,6 +330,18 @@ async def test_over_http_with_a_real_process(kind: str, start: Callable[..., Pro
     assert "Traceback" not in process.said, "a client that leaves is no error"
 
 
+async def test_over_http_any_process_answers_any_call(reme: Engine) -> None:
+    app = create_mcp_app(reme, "http")
+    headers = {"Accept": "application/json, text/event-stream", "Mcp-Session-Id": "of another process"}
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client,
+    ):
+        answer = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    assert (answer.status_code, "add_memory" in answer.text) == (200, True)
+
+
 async def listening(process: Process) -> None:
     for _ in range(300):
         try:
@@ -350,14 +362,8 @@ async def test_a_service_that_is_stopped_while_somebody_listens_says_nothing_of_
     process = start("backend=mcp", f"mcp.transport={kind}", f"mcp.port={free_port}")
     async with httpx.AsyncClient(base_url=process.url, timeout=40) as client:
         headers = {"accept": "application/json, text/event-stream"}
-        path = "/sse"
         await listening(process)
-        if kind == "http":
-            path = "/mcp"
-            hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-            call = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-            headers["mcp-session-id"] = (await client.post(path, json=call, headers=headers)).headers["mcp-session-id"]
-        async with client.stream("GET", path, headers=headers) as answer:
+        async with client.stream("GET", "/sse" if kind == "sse" else "/mcp", headers=headers) as answer:
             assert answer.status_code == 200
             assert await asyncio.to_thread(process.stop) in (0, -signal.SIGTERM)
             with contextlib.suppress(httpx.RemoteProtocolError):
