@@ -107,7 +107,7 @@ class Settings(Section):
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
     """What a million tokens cost, sent and received, by model (`{"gpt-4.1-mini": [0.4, 1.6]}`); the inspector reckons
     with them."""
-    ops: list[str] = Field(default_factory=list)
+    ops: Names = Field(default_factory=list)
     """Modules, or files (`my_ops.py`), with ops of one's own; they are imported when flows are built."""
     flow: dict[str, FlowSettings] = Field(default_factory=dict)
     op: dict[str, OpSettings] = Field(default_factory=dict)

@@ -27,6 +27,16 @@ Names = Annotated[list[str], BeforeValidator(_split_names)]
 """A list of names, which may come as one comma-separated string."""
 
 
+def _check_host(name: str) -> str:
+    if name != "*" and re.search(r"[/:*]", name):
+        raise ValueError(f"'{name}' names no host; give the name alone, such as reme.example, or * for every host")
+    return name
+
+
+Hosts = Annotated[list[Annotated[str, AfterValidator(_check_host)]], BeforeValidator(_split_names)]
+"""Names of hosts, without scheme and port."""
+
+
 def _expand_home(folder: Path) -> Path:
     try:
         return folder.expanduser()
@@ -128,9 +138,9 @@ class HttpSettings(Section):
 
     host: str = "127.0.0.1"
     port: int = 8002  # ReMe 0.1's, also for MCP
-    allowed_hosts: list[str] = Field(default_factory=list)
-    """Hosts that requests may name, and that web pages which use the service may come from: `["reme.example"]`. This
-    machine's own names and addresses are always allowed; `["*"]` allows every host, and so every web page."""
+    allowed_hosts: Hosts = Field(default_factory=list)
+    """Hosts that requests may name, and that web pages which use the service may come from: `reme.example`. This
+    machine's own names and addresses are always allowed; `*` allows every host, and so every web page."""
     limit_concurrency: int = Field(1000, ge=1)
     """Requests at a time; those that come beside them are refused with 503."""
     timeout_keep_alive: int = Field(60, ge=0)
@@ -146,9 +156,9 @@ class McpSettings(Section):
     transport: Literal["stdio", "sse", "http", "streamable-http"] = "stdio"
     host: str = "127.0.0.1"
     port: int = 8002
-    allowed_hosts: list[str] = Field(default_factory=list)
+    allowed_hosts: Hosts = Field(default_factory=list)
     """As for the HTTP service."""
-    tools: Literal["default", "all"] | list[str] = "default"
+    tools: Literal["default", "all"] | Names = "default"
     """Which flows are tools: `default` (eight flows that delete nothing, and those of the settings), `all`, or a list
     of names."""
 

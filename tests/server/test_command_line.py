@@ -138,6 +138,16 @@ def test_a_key_that_looks_like_a_number_is_a_key(key: str) -> None:
     assert Settings.load(f"llm.default.api_key={key}", environ={}).llm["default"].api_key.get_secret_value() == key
 
 
+def test_a_list_of_names_may_come_as_text_and_a_host_that_no_request_could_name_is_refused() -> None:
+    environ = {"REME_HTTP__ALLOWED_HOSTS": "reme.example, b.example", "REME_MCP__TOOLS": "react", "REME_OPS": "my.py"}
+    settings = Settings.load(environ=environ)
+    assert (settings.http.allowed_hosts, settings.mcp.tools) == (["reme.example", "b.example"], ["react"])
+    assert (settings.ops, Settings.load("mcp.tools=all", environ={}).mcp.tools) == (["my.py"], "all")
+    for host in ("https://reme.example", "reme.example:443", "*.example"):
+        with pytest.raises(ConfigurationError, match="give the name alone"):
+            Settings.load(f"mcp.allowed_hosts={host}", environ={})
+
+
 def test_settings_of_experience_maker_go_where_they_are_now(caplog: pytest.LogCaptureFixture) -> None:
     settings = settings_of(
         ["mcp_transport=sse", "thread_pool.max_workers=64", "api.retriever=build_query_op->recall_vector_store_op",
