@@ -96,7 +96,8 @@ def list_keys(session: Session) -> None:
     found = _use_keys(session, lambda keys: keys.list())
     shown = output.table("id", "label", "workspaces", "created", "state")
     for key in found:
-        state = "active" if key.is_active else "revoked" if key.revoked_at else "expired"
+        until = f" until {output.moment(key.expires_at)}" if key.expires_at else ""
+        state = f"active{until}" if key.is_active else "revoked" if key.revoked_at else "expired"
         shown.add_row(key.key_id, key.label, ", ".join(key.workspaces or ["all"]), f"{key.created_at:%Y-%m-%d}", state)
     session.show([asdict(key) for key in found], shown)
 

@@ -224,6 +224,7 @@ def test_a_key_works_until_the_moment_that_is_said_and_not_from_the_past_on(reme
     assert "is over" in reme.err and reme.json("keys", "list") == []
     reme("keys", "create", "phone", "--expires", "2099-01-01T00:00:00+02:00")
     assert reme.json("keys", "list")[0]["expires_at"].startswith("2098-12-31T22:00:00")
+    assert "active until 2098-12-31 22:00" in reme("keys", "list")
 
 
 def test_a_workspace_that_does_not_exist_is_told_apart_from_one_without_an_answer(reme: Reme) -> None:
