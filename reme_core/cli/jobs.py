@@ -36,7 +36,7 @@ Workspace = Annotated[str | None, typer.Option("--workspace", "-w", help="Only j
 def worker(
     session: Session,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="How many jobs at a time; never two of one conversation.")
+        int | None, typer.Option(min=1, help="How many jobs at a time; never two of one workspace.")
     ] = None,
 ) -> None:
     """Work on background jobs until stopped. Any number of workers may run, on any machine."""
