@@ -145,6 +145,8 @@ def drop(session: Session, job_ids: Annotated[list[int], typer.Argument(metavar=
     """Throw jobs away. What was said stays stored, and no memories are made of it unless a later job waits."""
     with session.open() as reme:
         for job_id in job_ids:
+            reme.background.job(job_id)  # a wrong id is told before anything is thrown away
+        for job_id in job_ids:
             reme.background.drop(job_id)
     session.show({"dropped": job_ids}, f"Dropped: {', '.join(map(str, job_ids))}")
 

@@ -461,7 +461,7 @@ def test_jobs_that_were_given_up_are_tried_again_or_thrown_away(reme: Reme, conf
     for command in (["list"], ["show", str(first)]):
         assert "`reme jobs retry ID`" in reme("jobs", *command)
     assert "Dropped" in reme("jobs", "drop", str(first))
-    reme("jobs", "drop", str(first), code=3)
+    reme("jobs", "drop", str(others[0]), str(first), code=3)
     reme("jobs", "retry", code=2)
     assert "or --all" in reme.err
     assert reme.json("jobs", "retry", "--all", "-w", "bob") == {"retried": []}
