@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 
@@ -94,12 +94,13 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            engine = source if isinstance(source, Engine) else await stack.enter_async_context(Engine(settings))
+        async with _open_engine(source, settings) as engine:
             app.state.service = Service(engine, settings.http.host)
             engine.log_writer.listeners.add(metrics)
-            stack.callback(engine.log_writer.listeners.discard, metrics)
-            yield
+            try:
+                yield
+            finally:
+                engine.log_writer.listeners.discard(metrics)
 
     app = FastAPI(
         title="ReMe core",
@@ -133,6 +134,18 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     app.include_router(experience_maker.router)
     app.include_router(inspector.router)
     return app
+
+
+@asynccontextmanager
+async def _open_engine(source: Engine | Settings | None, settings: Settings) -> AsyncIterator[Engine]:
+    """The engine that is given, which stays open; or one with these settings, and with its worker if it is embedded."""
+    if isinstance(source, Engine):
+        yield source
+        return
+    async with Engine(settings) as engine:
+        if settings.worker.embedded:
+            engine.background.start()  # now, for the jobs that an earlier service left undone
+        yield engine
 
 
 def _docs_page(document: Mapping[str, Any]) -> str:

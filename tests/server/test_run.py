@@ -28,7 +28,7 @@ from reme_core.server.http import create_app
 from reme_core.server.run import _bind, _listen, _signals_to, _start_listening, _url_of, serve_http, serve_mcp
 from reme_core.server.service import Service
 from reme_core.settings import WorkerSettings
-from tests.server.conftest import Process
+from tests.server.conftest import Process, connected
 
 
 @asynccontextmanager
@@ -59,6 +59,16 @@ async def test_what_an_earlier_service_left_is_done_although_nobody_records(
             assert time.monotonic() < until, process.said
             await asyncio.sleep(0.2)
     assert any("Hamburg" in memory["content"] for memory in kept)
+
+
+async def test_an_app_in_a_server_of_ones_own_does_what_was_left_too(settings: Settings) -> None:
+    settings.worker = WorkerSettings(embedded=False, after_messages=1)
+    async with Engine(settings) as reme:
+        await reme.record("w", [Message(content="My name is Lena and I live in Hamburg.", session_id="s")])
+    settings.worker.embedded = True
+    async with asyncio.timeout(60), connected(create_app(settings)) as client:
+        while not (await client.get("/v1/workspaces/w/memories")).json()["memories"]:
+            await asyncio.sleep(0.2)
 
 
 @pytest.mark.parametrize(
