@@ -94,7 +94,6 @@ def openapi_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
         404: "What the request names does not exist",
         409: "The request conflicts with stored data, or the service is not configured for it",
         413: "The body is too large",
-        415: "The body is not JSON",
         422: "The request does not fit; the message names the field",
         500: "An error of the service itself",
         502: "A model answered in an unusable form",
