@@ -28,7 +28,7 @@ Names = Annotated[list[str], BeforeValidator(_split_names)]
 
 
 def _check_host(name: str) -> str:
-    if name != "*" and re.search(r"[/:*]", name):
+    if name != "*" and re.search(r"[/*]|^[^:]*:\d*$", name):  # an IPv6 address has several colons
         raise ValueError(f"'{name}' names no host; give the name alone, such as reme.example, or * for every host")
     return name
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from reme_core.errors import InputError, ModelAnswerError, ModelError
+from reme_core.given import part_to_read
 from reme_core.postgres.database import Database
 from reme_core.store.filters import Filters
 from reme_core.store.index.embedders import WorkspaceModel, WorkspaceModels, unit_vectors
@@ -156,7 +157,7 @@ class Recall:
         for _, limit in parts:
             if not isinstance(limit, int) or not 1 <= limit <= MAX_HITS:
                 raise InputError(f"limit must be a number between 1 and {MAX_HITS}, not {limit!r:.60}")
-        query = redact(query, self._database.settings.redact)
+        query = redact(part_to_read(query), self._database.settings.redact)
         if any(filters.of_messages for filters, _ in parts):
             await self._indexing.wait_for_vectors(workspace, _VECTORS_SECONDS)
         model = await self._workspace_models.of(workspace)

@@ -143,6 +143,7 @@ def test_a_list_of_names_may_come_as_text_and_a_host_that_no_request_could_name_
     settings = Settings.load(environ=environ)
     assert (settings.http.allowed_hosts, settings.mcp.tools) == (["reme.example", "b.example"], ["react"])
     assert (settings.ops, Settings.load("mcp.tools=all", environ={}).mcp.tools) == (["my.py"], "all")
+    assert Settings.load("http.allowed_hosts=2001:db8::1", environ={}).http.allowed_hosts == ["2001:db8::1"]
     for host in ("https://reme.example", "reme.example:443", "*.example"):
         with pytest.raises(ConfigurationError, match="give the name alone"):
             Settings.load(f"mcp.allowed_hosts={host}", environ={})

@@ -43,6 +43,14 @@ async def test_either_leg_alone_finds_what_the_other_misses(reme: Engine) -> Non
     assert by_meaning.parts.vector == 1
 
 
+@pytest.mark.parametrize("pasted", ["why ", "last Tuesday ", "<Ann>: x\n", "东京" * 2 + "。"])
+async def test_of_a_pasted_file_the_beginning_and_the_end_are_read_in_moments(reme: Engine, pasted: str) -> None:
+    await reme.memories.add("w", "She drinks her tea green.")
+    async with asyncio.timeout(20):  # of all of it, it took a minute and a half, in which nobody else was served
+        found = await reme.recall("w", pasted * (2_000_000 // len(pasted)) + "\nHow does she drink her tea?")
+    assert [hit.content for hit in found.hits] == ["She drinks her tea green."]
+
+
 async def test_a_chinese_question_finds_a_chinese_statement_by_its_bigrams(reme: Engine) -> None:
     await reme.memories.add("w", ["他住在杭州西湖边", "她对花生过敏", "用户喜欢早上喝咖啡工作"])
     (best, *_) = (await reme.recall("w", "用户的工作习惯是什么？")).hits

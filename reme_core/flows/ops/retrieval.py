@@ -12,6 +12,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import confidence_of
 from reme_core.flows.registry import op
 from reme_core.flows.state import RetrievalState
+from reme_core.given import part_to_read
 from reme_core.models import ChatModel, Conversation, Reranker
 from reme_core.models.rerank import ChatReranker
 from reme_core.prompts import Language, prompt
@@ -37,7 +38,7 @@ async def build_query(state: RetrievalState, deps: Deps, *, enable_llm_build: bo
     """
     messages = speech_in(state.messages)
     if state.query.strip():
-        state.search_query = state.query.strip()
+        state.search_query = part_to_read(state.query.strip())
     elif not messages:
         raise InputError("query: nothing to search for; give a query, or messages to make one from")
     elif deps.chat is not None and enable_llm_build:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from reme_core.errors import InputError
-from reme_core.given import moment_of
+from reme_core.given import moment_of, part_to_read
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
 from reme_core.text.timex import chinese
@@ -92,7 +92,7 @@ def asked_time(query: str, *, now: datetime, timezone: str = "UTC", current_sess
     True
     """
     # In UTC: times of one zone are compared by what the clocks show, which on some days they show twice.
-    now, query = moment_of(now).astimezone(UTC), simplify(query)
+    now, query = moment_of(now).astimezone(UTC), simplify(part_to_read(query))
     sessions = find_sessions(query)
     of_talk = bool(sessions or _OF_TALK.search(query))
     ranges = [
