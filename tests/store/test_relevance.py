@@ -118,7 +118,7 @@ async def test_a_model_that_was_not_measured_is_judged_without_its_cosines(
 
 
 async def test_a_filter_that_there_is_not_is_named(reme: Engine) -> None:
-    with pytest.raises(InputError, match=r"no filter 'min_score'; there are .*min_stored_score"):
+    with pytest.raises(InputError, match=r"no filter 'min_score'; did you mean 'min_stored_score'"):
         Filters.of(min_score=1)  # type: ignore[call-arg]
 
 
