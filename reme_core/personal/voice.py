@@ -64,12 +64,13 @@ async def voices(messages: Sequence[Message], before: Sequence[Message | None]) 
         bare = [float(own_words(message.content) == message.content) for message in messages]
         return [Voice(own * BELIEVE_FROM, own * BELIEVE_FROM) for own in bare]
     judged = dict(zip(different, found.tolist(), strict=True))
-    read = [len(message.content) <= READ for message in messages]
-    heard = [Voice(*judged[text]) if is_read else Voice(0, 0) for is_read, (text, _) in zip(read, texts, strict=True)]
-    wishing = [is_read and judged[alone][0] >= HEED_FROM for is_read, (_, alone) in zip(read, texts, strict=True)]
-    parts = await asyncio.to_thread(
-        lambda: [_parts(m.content) if is_wish else [] for m, is_wish in zip(messages, wishing, strict=True)]
-    )
+    heard: list[Voice] = []
+    wishing: list[str] = []
+    for message, (text, alone) in zip(messages, texts, strict=True):
+        is_read = len(message.content) <= READ
+        heard.append(Voice(*judged[text]) if is_read else Voice(0, 0))
+        wishing.append(message.content if is_read and judged[alone][0] >= HEED_FROM else "")
+    parts = await asyncio.to_thread(lambda: list(map(_parts, wishing)))
     found = await chances([own_words(part, QUOTATION) for part in chain.from_iterable(parts)], "voice")
     wishes = iter(found[:, 0] if found is not None else ())
     return [
