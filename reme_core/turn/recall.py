@@ -159,7 +159,8 @@ class TurnRecall:
 
         def reason(hit: Hit) -> str:
             if hit.memory.kind != Kind.CONVERSATION:
-                return "seen" if hit.content and any(hit.content in text for text in texts) else ""
+                says_no_more = bool(hit.content) and not hit.memory.when_to_use
+                return "seen" if says_no_more and any(hit.content in text for text in texts) else ""
             if hit.memory.memory_id in ids or is_seen(hit.content.strip()):
                 return "seen"
             return "repeated" if is_quoted(hit.memory, memories) else ""

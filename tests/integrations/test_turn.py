@@ -270,6 +270,14 @@ async def test_a_memory_of_words_that_the_model_sees_is_not_recalled(turn: TurnM
     assert not note.hits
 
 
+async def test_a_lesson_whose_words_the_model_sees_still_tells_when_they_hold(reme: AsyncReMe) -> None:
+    lesson = Memory(kind=Kind.TASK, when_to_use="The deployment of the shop fails", content="Roll it back.")
+    await reme.memories.add("alice", lesson)
+    turn = TurnMemory(reme, "alice", kinds=["task"])
+    asked = "The deployment of the shop fails. Shall I wait? Or: Roll it back."
+    assert [hit.content for hit in (await turn.begin(asked)).hits] == ["Roll it back."]
+
+
 # --- recording --------------------------------------------------------------------------------------------------------
 
 
