@@ -175,6 +175,7 @@ def _warn_of_taken_ids(workspace: str, messages: Sequence[Message], stored: Mapp
                 " give messages ids of their own, or none",
                 m.message_id, m.session_id, workspace, session,
             )  # fmt: skip
+            return  # one line tells it: a long history would fill the log
 
 
 async def _insert(index: writer.IndexWriter, fresh: Sequence[Message], tails: Sequence[_Turn]) -> None:
