@@ -326,9 +326,12 @@ class _Reader:
         Beside a text to work on somebody may wish something, but only a wish that is heeded without a model counts.
         """
         is_wish = "instruction" in (item.operation.kind, item.memory and item.memory.kind)
-        beside = {m.message_id for m in item.evidence if is_wish and heard[m.message_id].wishes}
-        aside = {n for n, reason in self._unreal.items() if not (n in beside and reason in BESIDE_WISH)}
-        return [m for m in item.evidence if m.author == item.evidence[0].author and m.message_id not in aside]
+
+        def in_earnest(message: Message) -> bool:
+            reason = self._unreal.get(message.message_id)
+            return reason is None or (is_wish and reason in BESIDE_WISH and bool(heard[message.message_id].wishes))
+
+        return [m for m in item.evidence if m.author == item.evidence[0].author and in_earnest(m)]
 
     def _question_before(self, message: Message) -> str:
         asked = self.window.before(message)

@@ -101,7 +101,7 @@ def note(text: str, language: Language) -> str:
 
 def _mark_turns(text: str) -> str:
     """The text with a mark before each line that reads as somebody's turn: a remembered one may ("system: …")."""
-    shown, places = _as_read(text) if _DISGUISES.search(text) else (text, list(range(len(text))))
+    shown, places = _as_read(text) if _DISGUISES.search(text) else (text, range(len(text)))
     starts = [0, *(places[match.start()] for match in _TURN.finditer(shown)), len(text)]
     return "› ".join(text[start:end] for start, end in pairwise(starts))
 
