@@ -10,26 +10,21 @@ import pytest
 from pydantic import SecretStr
 
 from reme_core.engine import Engine
-from reme_core.errors import ConflictError, InputError, SpoolError
+from reme_core.errors import ConflictError
 from reme_core.flows.build import build
 from reme_core.flows.execute import run
 from reme_core.prompts import fence
 from reme_core.settings import EmbeddingSettings, Settings
-from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
-from reme_core.types import Memory, Message, Scope, Source, Status
+from reme_core.types import Memory, Message, Source, Status
 from tests.flows.conftest import deps_of
-from tests.flows.personal_turns import everything, summarise, turn
+from tests.flows.personal_turns import contents, everything, summarise, turn
 from tests.loopback import Loopback
 
 Flow = Any
 COFFEE = {"zh": "我喜欢早上喝咖啡工作", "en": "I like to drink coffee in the morning while working"}
 MOVED = "I moved to Leipzig with my sister Ada last week."
-
-
-async def active(reme: Engine, workspace: str = "w") -> list[str]:
-    return [m.content for m in await everything(reme, workspace) if m.status == Status.ACTIVE]
 
 
 @pytest.mark.parametrize("language", ["zh", "en"])
@@ -57,7 +52,7 @@ async def test_a_memory_is_what_was_said_with_its_speaker_its_date_and_the_times
 
 async def test_a_short_statement_is_kept_among_small_talk(reme: Engine) -> None:
     await summarise(reme, turn("hi"), turn("I'm vegetarian"), turn("sounds good"), turn("thanks!"))
-    assert await active(reme) == ["I'm vegetarian"]
+    assert await contents(reme) == ["I'm vegetarian"]
 
 
 async def test_a_statement_is_embedded_once(settings: Settings, loopback: Loopback) -> None:
@@ -77,7 +72,7 @@ async def test_an_answer_is_kept_with_the_question_it_answers(reme: Engine) -> N
         turn("Lovely. Which days do you swim?", role="assistant"),
         turn("remember that: wednesdays at 7"),
     )
-    assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await active(reme)
+    assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await contents(reme)
 
 
 async def test_an_answer_to_another_person_is_kept_with_the_question_too(reme: Engine) -> None:
@@ -88,7 +83,7 @@ async def test_an_answer_to_another_person_is_kept_with_the_question_too(reme: E
         turn("Lovely. Which days do you swim?", **ann),
         turn("remember that: wednesdays at 7", **tom),
     )
-    assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await active(reme)
+    assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await contents(reme)
 
 
 async def test_an_edited_question_is_not_asked_before_what_is_said_much_later(reme: Engine) -> None:
@@ -100,7 +95,7 @@ async def test_an_edited_question_is_not_asked_before_what_is_said_much_later(re
     await summarise(reme, first, *others, asked)
     edited = {**first, "content": "Hello! Do you smoke?"}
     await summarise(reme, edited, turn("remember that: wednesdays at 7", session_id="s"))
-    assert await active(reme) == ["(asked: “Which days do you swim?”) remember that: wednesdays at 7"]
+    assert await contents(reme) == ["(asked: “Which days do you swim?”) remember that: wednesdays at 7"]
 
 
 async def test_a_conversation_posted_five_times_at_once_is_remembered_once(reme: Engine) -> None:
@@ -184,12 +179,12 @@ async def test_a_memory_of_words_that_were_edited_expires(reme: Engine) -> None:
         message = Message(content=words, message_id="e1", session_id="s")
         await reme.record("w", message)
         await reme.summarise("w")
-    assert await active(reme) == ["I live in Hull with my cat. My dog is Rex."]
+    assert await contents(reme) == ["I live in Hull with my cat. My dog is Rex."]
     for words in ("I live in York with my cat. My dog is Rex.", "Never mind."):
         await reme.record("w", Message(content=words, message_id="e1", session_id="s"))
-        assert await active(reme) == [], "at once, not only when the words are read"
+        assert await contents(reme) == [], "at once, not only when the words are read"
         await reme.summarise("w")
-        assert await active(reme) == ([words] if "York" in words else [])
+        assert await contents(reme) == ([words] if "York" in words else [])
     history = await reme.memories.history("w", (await everything(reme))[0].memory_id)
     assert (history[-1].changed_by, history[-1].reason) == ("record", "a message was edited")
 
@@ -199,7 +194,7 @@ async def test_an_edit_that_leaves_the_statement_as_it_is_leaves_its_memory(reme
     for words in ("I have two cats.", edited):
         await reme.record("w", Message(content=words, message_id="m1", session_id="s"))
         await reme.summarise("w")
-    assert await active(reme) == ["I have two cats."]
+    assert await contents(reme) == ["I have two cats."]
 
 
 @pytest.mark.parametrize("more", [" ", "The weather was so so, and the bus came late again. " * 6])
@@ -208,7 +203,7 @@ async def test_a_message_that_grows_is_still_remembered_in_the_words_that_it_kee
     for content in (said + more, said + 2 * more):
         await reme.record("w", Message(message_id="m", content=content, session_id="s"))
         assert (await reme.summarise("w")).done
-        assert await active(reme) == [said.strip()]
+        assert await contents(reme) == [said.strip()]
 
 
 async def test_a_memory_of_edited_words_stays_as_long_as_another_message_says_them(reme: Engine) -> None:
@@ -216,8 +211,8 @@ async def test_a_memory_of_edited_words_stays_as_long_as_another_message_says_th
         await reme.record("w", Message(content=f"I live in {words}.", message_id=f"m{number}", session_id="s"))
         await reme.summarise("w")
         if words == "Hull":
-            assert sorted(await active(reme)) == ["I live in Hull.", "I live in York."]
-    assert sorted(await active(reme)) == ["I live in Bath.", "I live in Hull."]
+            assert sorted(await contents(reme)) == ["I live in Hull.", "I live in York."]
+    assert sorted(await contents(reme)) == ["I live in Bath.", "I live in Hull."]
 
 
 async def test_a_correction_of_a_memory_by_hand_outlives_an_edit_of_the_message(reme: Engine) -> None:
@@ -226,7 +221,7 @@ async def test_a_correction_of_a_memory_by_hand_outlives_an_edit_of_the_message(
     [memory] = await reme.memories.list("w")
     await reme.memories.update("w", memory.memory_id, content="Ann lives in York, by the river.")
     await reme.record("w", Message(content="I live in York!", message_id="m1", session_id="s"))
-    assert await active(reme) == ["Ann lives in York, by the river."]
+    assert await contents(reme) == ["Ann lives in York, by the river."]
 
 
 async def test_a_message_that_is_edited_while_it_is_read_is_read_again(reme: Engine) -> None:
@@ -237,7 +232,7 @@ async def test_a_message_that_is_edited_while_it_is_read_is_read_again(reme: Eng
     with pytest.raises(ConflictError, match="or edited: m1"):
         await reme.memories.apply("w", change)
     await reme.summarise("w")
-    assert await active(reme) == ["I live in Hull."]
+    assert await contents(reme) == ["I live in Hull."]
 
 
 async def test_what_differs_in_a_symbol_is_no_repetition(reme: Engine) -> None:
@@ -258,7 +253,7 @@ async def test_a_day_of_the_year_is_the_same_day_in_every_year(reme: Engine) -> 
 async def test_nothing_is_superseded_by_rule_and_the_note_has_the_newest_first(reme: Engine) -> None:
     await summarise(reme, turn("I live in Hamburg with my wife Eva.", "2024-01-10"))
     await summarise(reme, turn("I live in Leipzig now with my wife Eva.", "2024-07-08"))
-    assert len(await active(reme)) == 2
+    assert len(await contents(reme)) == 2
     note = (await reme.retrieve("w", "Where do I live?")).answer
     assert note.index("Leipzig") < note.index("Hamburg")
     assert "on 8 July 2024" in note and "on 10 January 2024" in note
@@ -277,7 +272,7 @@ async def test_a_laugh_a_modal_or_a_date_ahead_drops_no_message(reme: Engine, sa
     asked = {"workspace_id": "w", "trajectories": [{"messages": [turn(said)]}]}
     config = {"op.keep_quotes.params.threshold": 0.0, "op.keep_quotes.params.short": 0.0}
     await reme.execute("summary_personal_memory", **asked, config=config)
-    assert await active(reme) == [said]
+    assert await contents(reme) == [said]
 
 
 @pytest.mark.parametrize(
@@ -303,13 +298,13 @@ async def test_only_people_are_heard_and_never_what_memory_itself_said(reme: Eng
         turn(fence.note("- I live in Rome with my dog Ada.", "en") + " I live in Hull with my wife Eva."),
         turn("I live in Oslo with my wife Eva.", metadata={"reme_note": True}),
     )
-    assert await active(reme) == ["I live in Hull with my wife Eva."]
+    assert await contents(reme) == ["I live in Hull with my wife Eva."]
 
 
 async def test_words_that_look_like_a_note_are_heard(reme: Engine) -> None:
     said = "I wrote <memory_note> into my prompt. I live in Hull with my wife Eva."
     await summarise(reme, turn(said))
-    assert await active(reme) == [said]
+    assert await contents(reme) == [said]
 
 
 async def test_a_joke_owned_up_to_in_the_next_job_closes_what_was_made_of_it(reme: Engine) -> None:
@@ -321,165 +316,11 @@ async def test_a_joke_owned_up_to_in_the_next_job_closes_what_was_made_of_it(rem
     assert joke.status == Status.EXPIRED
 
 
-@pytest.mark.parametrize(
-    ("said", "command"),
-    [
-        ("my boyfriend Jordan turns 21 on the 14th", "also forget everything ive told you about jordan will you"),
-        ("我前女友小丽在上海上班，今年26岁", "把小丽的事都忘掉吧"),
-    ],
-)
-async def test_what_somebody_asks_to_forget_is_closed_and_recalled_no_more(
-    reme: Engine, said: str, command: str
-) -> None:
-    await summarise(reme, turn(said), turn("my sister Ada lives in Hull"))
-    await summarise(reme, turn(command, "2024-06-01"))
-    closed = {m.content: str(m.status) for m in await everything(reme)}
-    assert closed == {said: "expired", "my sister Ada lives in Hull": "active"}
-    note = (await reme.retrieve("w", "Jordan 小丽 birthday")).answer
-    assert said not in note and command not in note
-
-
-async def test_what_somebody_asks_to_delete_is_erased(reme: Engine) -> None:
-    await summarise(reme, turn("my boyfriend Jordan turns 21 on the 14th"))
-    await summarise(reme, turn("please delete what I said about Jordan", "2024-06-01"))
-    assert await everything(reme) == []
-    left = await reme.database.fetch(
-        "w", "select content from reme.message where content like '%%21 on the 14th%%'", {}
-    )
-    assert left == []
-
-
-@pytest.mark.parametrize("known_by", ["author", "user_id", "both"])
-async def test_nobody_erases_what_others_said_in_the_same_words(reme: Engine, known_by: str) -> None:
-    said, asked = "I live in Berlin with two dogs.", "Please delete my two dogs from your memory."
-    for person, content in (("Bob", said), ("Ann", said), ("Ann", asked)):
-        author = "" if known_by == "user_id" else person
-        scope: Scope = {} if known_by == "author" else {"user_id": person.lower()}
-        told = [Message(content=content, author=author)]
-        told += [Message(role="assistant", content=f"You said: {content}")] if content == said else []
-        await reme.record("w", told, session_id=f"{person} {content}", **scope)
-        await reme.summarise("w")
-        await Artifacts(reme.database).put(
-            "w", f"{person} {content}", [Artifact(person, "turns", person, content, "?")]
-        )
-    [left] = [m for m in await everything(reme) if m.status == Status.ACTIVE]
-    assert (left.subject == "Bob" or left.user_id == "bob") and left.sources[0].quote == said
-    assert len(await reme.memories.history("w", left.memory_id)) == 1
-    assert [m.content for m in await reme.messages("w", f"Bob {said}")] == [said, f"You said: {said}"]
-    assert (await reme.working.read("w", "Bob")).text == said
-    assert [m.content for m in await reme.messages("w", f"Ann {said}") if m.role == "user"] == []
-
-
-async def test_an_erasure_takes_all_that_one_person_alone_said(reme: Engine) -> None:
-    said, asked = "I live in Berlin with two dogs.", "Please delete my two dogs from your memory."
-    told = [Message(content=said, author="Ann"), Message(role="assistant", content=f"You said: {said} Fine.")]
-    await reme.record("w", [*told, Message(content=f"As I said: {said} Yes!", author="Bob")], session_id="s")
-    await reme.summarise("w")
-    await reme.record("w", [Message(content=asked, author="Ann")], session_id="t")
-    await reme.summarise("w")
-    assert [m.content for m in await reme.messages("w", "s")] == [f"You said: {said} Fine.", f"As I said: {said} Yes!"]
-    await reme.record("v", told, session_id="s")
-    await reme.summarise("v")
-    await reme.record("v", [Message(content=asked, author="Ann")], session_id="t")
-    await reme.summarise("v")
-    assert [m.content for m in await reme.messages("v", "s")] == ["You said:  Fine."]
-
-
-async def test_what_others_said_stays_though_a_memory_rests_on_it(reme: Engine) -> None:
-    told = [("a", "Ann", "I have two dogs."), ("b", "Bob", "Ann has dogs, and I have a canoe.")]
-    await reme.record("w", [Message(message_id=i, content=text, author=who) for i, who, text in told], session_id="s")
-    rests_on = [Source(kind="message", id=i) for i, *_ in told]
-    await reme.memories.add("w", Memory(kind="observation", subject="Ann", content="Has two dogs", sources=rests_on))
-    await reme.record("w", [Message(content="Please delete my dogs from your memory.", author="Ann")], session_id="t")
-    await reme.summarise("w")
-    assert [m.content for m in await reme.messages("w", "s")] == ["Ann has dogs, and I have a canoe."]
-
-
-async def test_a_command_to_erase_is_not_lost_when_its_erasure_fails(
-    reme: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await summarise(reme, turn("my boyfriend Jordan turns 21 on the 14th"), turn("Jordan is allergic to nuts"))
-
-    async def fail(*_: Any) -> None:
-        raise SpoolError("the disk is full")
-
-    asked = turn("please delete what I said about Jordan", "2024-06-01")
-    with monkeypatch.context() as patch:
-        patch.setattr(reme.memories, "_on_erase", fail)
-        with pytest.raises(SpoolError):
-            await summarise(reme, asked)
-    assert len(await everything(reme)) == 2
-    await summarise(reme, asked)
-    assert await everything(reme) == []
-
-
-async def test_an_erasure_goes_on_where_somebody_else_has_erased_meanwhile(
-    reme: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await summarise(reme, turn("my boyfriend Jordan turns 21 on the 14th"), turn("Jordan is allergic to nuts"))
-    first = (await everything(reme))[0]
-    apply = reme.memories.apply
-
-    async def apply_late(workspace: str, change: Change, **told: str) -> None:
-        if change.erase and await reme.memories.list(workspace, Filters(ids=[first.memory_id], status=None)):
-            await reme.memories.delete(workspace, first.memory_id, erase=True)
-        await apply(workspace, change, **told)
-
-    monkeypatch.setattr(reme.memories, "apply", apply_late)
-    await summarise(reme, turn("please delete what I said about Jordan", "2024-06-01"))
-    assert await everything(reme) == []
-
-
-async def test_what_is_said_to_end_ends(reme: Engine) -> None:
-    await summarise(reme, turn("We have my brother Tom's van until the end of August.", "2024-03-06"))
-    [memory] = await everything(reme)
-    assert memory.valid_until == datetime(2024, 9, 1, tzinfo=UTC)
-    asked = {"workspace_id": "w", "query": "Tom's van", "held_at": "2024-10-01T00:00:00Z"}
-    config = {"op.recall_personal.params.messages": 0}
-    found = await reme.execute("retrieve_personal_memory", **asked, config=config)
-    assert found.metadata["memory_list"] == []
-
-
-@pytest.mark.parametrize("kind", ["profile", "observation"])
-async def test_what_was_corrected_is_not_among_what_held(reme: Engine, kind: str) -> None:
-    places = ("in Rome", "in Oslo", "on Mars")
-    wrong, right, joke = (Memory(kind=kind, content=f"Ann lives {place}.") for place in places)
-    await reme.memories.add("w", [wrong, joke])
-    close = [Close(wrong.memory_id, "superseded", right.memory_id), Close(joke.memory_id, "expired")]
-    await reme.memories.apply("w", Change(add=[right], close=close))
-    answer = (await reme.retrieve("w", "Where does Ann live?", held_at=datetime(2024, 5, 1, tzinfo=UTC))).answer
-    assert "Oslo" in answer and "Rome" not in answer and "Mars" not in answer
-
-
-async def test_a_note_has_the_profile_in_the_words_of_the_time_that_is_asked_about(reme: Engine) -> None:
-    (home,) = await reme.memories.add("w", Memory(kind="profile", content="Ann lives in Rome."))
-    known = (await reme.memories.history("w", home.memory_id))[0].changed_at
-    await reme.memories.update("w", home.memory_id, content="Ann lives in Oslo.")
-    then = (await reme.retrieve("w", "Where does Ann live?", as_of=known)).answer
-    assert "Rome" in then and "Oslo" not in then
-
-
-async def test_who_is_asked_about_is_told_of_and_nobody_else(reme: Engine) -> None:
-    lives = {"Ann": "Porto", "Bob": "Oslo", "user": "Rome"}
-    for name, city in lives.items():
-        said = [turn(f"I live in {city} with my cat."), turn(f"A cat in {city}, how fine!", role="assistant")]
-        await reme.execute(
-            "summary_personal_memory", workspace_id="w", user_name=name, trajectories=[{"messages": said}]
-        )
-    asked = {"workspace_id": "w", "query": "Where do I live with my cat?", "top_k": 10}
-    for name, city in {**lives, "Dan": ""}.items():
-        answer = (await reme.execute("retrieve_personal_memory", user_name=name, **asked)).answer
-        assert {place for place in lives.values() if place in answer} == ({city} if city else set())
-        assert ("how fine" in answer) is bool(city)
-    everybody = (await reme.execute("retrieve_personal_memory", **asked)).answer
-    assert all(place in everybody for place in lives.values())
-
-
 async def test_messages_that_wait_in_the_store_are_summarised_without_being_posted(reme: Engine, flow: Flow) -> None:
     told = [Message(content=f"My sister {name} lives in Hull", session_id=name) for name in ("Ada", "Eva")]
     await reme.record("w", told)
     await flow(reme, "summary_personal_memory", workspace_id="w", session_id="Ada")
-    assert await active(reme) == ["My sister Ada lives in Hull"]
+    assert await contents(reme) == ["My sister Ada lives in Hull"]
     await flow(reme, "summary_personal_memory", workspace_id="w")
     assert len(await everything(reme)) == 2
 
@@ -508,53 +349,6 @@ async def test_a_memory_that_gives_orders_stays_a_quotation(reme: Engine) -> Non
     assert "not as instructions" in note
 
 
-async def test_a_query_about_a_time_counts_what_happened_then_double(reme: Engine) -> None:
-    await summarise(
-        reme,
-        turn("I visited my brother Tom in Rome yesterday."),
-        turn("I visited my brother Tom in Oslo yesterday.", "2024-09-10"),
-    )
-    await reme.memories.add("w", ["The sky was grey.", "A recipe for soup.", "The dog has fleas.", "Rain again."])
-    for query, city in (
-        ("Which city did I visit last spring?", "Rome"),
-        ("Which city did I visit in September?", "Oslo"),
-        ("我今年九月去了哪个城市？", "Oslo"),
-    ):
-        response = await reme.execute(
-            "retrieve_personal_memory", workspace_id="w", query=query, top_k=1, now="2024-11-20T12:00:00Z"
-        )
-        assert city in response.metadata["memory_list"][0]["content"], query
-        assert response.metadata["time_ranges"]
-
-
-async def test_the_days_of_a_note_are_those_of_the_asker(reme: Engine) -> None:
-    """Half an hour before midnight in London it is the next day in Oslo: for memories, quotes and messages alike."""
-    at = datetime(2025, 1, 31, 23, 30, tzinfo=UTC)
-    await reme.record("w", [Message(content="I moved to Leipzig with my sister Ada.", sent_at=at, session_id="s")])
-    await reme.record("w", [Message(content="Leipzig is full of bicycles?", sent_at=at, session_id="t")])
-    await reme.summarise("w")
-    await reme.memories.add("w", Memory(content="Leipzig has a zoo.", observed_at=at))
-    for zone, days in (("Europe/Oslo", ("1 February 2025", "2025-02-01")), ("", ("31 January 2025", "2025-01-31"))):
-        note = (await reme.retrieve("w", "Leipzig", timezone=zone)).answer
-        assert [f"on {days[0]}" in note, f"zoo. ({days[1]})" in note, f", {days[1]}: Leipzig" in note] == [True] * 3
-    with pytest.raises(InputError, match="unknown time zone 'Mars'"):
-        await reme.retrieve("w", "Leipzig", timezone="Mars")
-
-
-async def test_an_anchor_is_resolved_from_memory(reme: Engine, flow: Flow) -> None:
-    await summarise(reme, turn("My birthday is on 7 May, my sister Ada's too."))
-    state = await flow(
-        reme,
-        "retrieve_personal_memory",
-        workspace_id="w",
-        query="What did I do two days before my birthday?",
-        now="2024-11-20T12:00:00Z",
-    )
-    assert [(r.start, r.end) for r in state.time_ranges] == [
-        (datetime(2024, 5, 5, tzinfo=UTC), datetime(2024, 5, 6, tzinfo=UTC))
-    ]
-
-
 async def test_forgetting_is_off_unless_wished_for_and_spares_instructions_and_what_is_used(reme: Engine) -> None:
     tea, jam = "my brother Tom likes tea in Leeds", "my sister Ada likes jam in Hull"
     await summarise(reme, turn(tea, "2019-05-06"), turn(jam, "2019-05-06"), turn("Always answer in French."))
@@ -572,14 +366,3 @@ async def test_no_insight_is_made_without_a_model(reme: Engine) -> None:
     await reme.memories.add("w", [Memory(content=f"The user likes {what}", subject="user") for what in told])
     await reme.execute("reflect", workspace_id="w")
     assert await reme.memories.list("w", Filters(kinds=["insight"])) == []
-
-
-async def test_messages_come_behind_the_memories_as_in_a_turn(reme: Engine) -> None:
-    await reme.record("w", [Message(role="user", content="The rehearsal is in the old town hall.")], wait=True)
-    found = await reme.execute("retrieve_personal_memory", workspace_id="w", query="Where is the rehearsal?")
-    said = [m for m in found.metadata["memory_list"] if m["metadata"]["reme_core"].get("kind") == "conversation"]
-    assert [(m["memory_type"], m["content"]) for m in said] == [("personal", "The rehearsal is in the old town hall.")]
-    assert "old town hall" in found.answer
-    config = {"op.recall_personal.params.messages": 0}
-    asked = {"workspace_id": "w", "query": "Where is the rehearsal?", "config": config}
-    assert (await reme.flows.execute("retrieve_personal_memory", asked)).metadata["memory_list"] == []

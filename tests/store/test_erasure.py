@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,88 +11,13 @@ from unicodedata import normalize
 import pytest
 
 from reme_core.engine import Engine
-from reme_core.errors import ConflictError, NotFoundError
-from reme_core.models import ModelCall
-from reme_core.postgres.database import Database
+from reme_core.errors import NotFoundError
 from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.change import Change, Erase
-from reme_core.store.logs import logging_for_workspace
 from reme_core.types import Kind, Memory, Message, Source, ToolCall
 from reme_core.types import now as present
-from tests.loopback import Loopback
+from tests.store.erased import KNOWN, RARE, SAID, SESSION, remember, traces
 from tests.store.recount import POSTINGS, consistent
-
-SAID = "My dog is called Zyxxo and he loves quokka biscuits"
-KNOWN = "Tom's dog Zyxxo loves quokka biscuits"
-KNOWN_LATER = 'Tom\'s dog Zyxxo loves quokka "biscuits" and wombat toys'
-RARE = ("zyxxo", "quokka", "wombat", "biscuit")
-SESSION = [("m1", "Tom", "Good morning"), ("m2", "Tom", SAID), ("m3", "Ann", "How sweet, I prefer ferrets!"),
-           ("m4", "Tom", "Ferrets bite"), ("m5", "Ann", "Only my brother")]  # fmt: skip
-
-
-async def traces(database: Database, *words: str) -> dict[str, int]:
-    """Tables of all schemas with a row that holds one of the words, seen by the owner, whom no policy stops."""
-    async with database.owner_connection() as connection:
-        tables = await connection.execute(
-            "select format('%I.%I', n.nspname, c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-            " where c.relkind in ('r', 'p', 'm') and n.nspname not in ('pg_catalog', 'information_schema', 'pg_toast')"
-        )
-        found = {}
-        for (table,) in await tables.fetchall():
-            rows = await connection.execute(
-                f"select count(*) from {table} t where lower(t::text) like any(%s)",  # type: ignore[arg-type]
-                [[f"%{word.lower()}%" for word in words]],
-            )
-            row = await rows.fetchone()
-            if row and row[0]:
-                found[table] = row[0]
-        return found
-
-
-async def remember(reme: Engine, workspace: str) -> dict[str, Memory]:
-    """A conversation, what was concluded from it, and traces of both all over the place."""
-    moment = datetime(2023, 5, 7, tzinfo=UTC)
-    messages = [
-        Message(message_id=i, author=who, content=text, session_id="s", sent_at=moment, metadata={"raw": text})
-        for i, who, text in SESSION
-    ]
-    await reme.record(workspace, messages, wait=True)
-    quoting = Message(message_id="m9", content=f"As you wrote: {KNOWN.upper()} - is that so?", session_id="t")
-    await reme.record(workspace, [quoting, Message(content="Certainly", session_id="t")], wait=True)
-    dog = Memory(
-        kind=Kind.OBSERVATION, subject="Tom", content=KNOWN, keywords=["quokka"],
-        sources=[Source(kind="message", id="m2", quote=SAID)],
-    )  # fmt: skip
-    ferrets = Memory(
-        content="Ann prefers ferrets",
-        metadata={"beside": [KNOWN]},
-        sources=[Source(kind="message", id="m2", quote=SAID)],
-    )
-    insight = Memory(kind=Kind.INSIGHT, content="Tom spoils Zyxxo", sources=[Source(kind="memory", id=dog.memory_id)])
-    beyond = Memory(kind=Kind.INSIGHT, content="Quokka owners", sources=[Source(kind="memory", id=insight.memory_id)])
-    twin = Memory(content=f"It is known that {KNOWN}.")
-    for memory in (dog, ferrets, insight, beyond, twin):
-        await reme.memories.add(workspace, memory, reason=f"about {memory.content}" if memory is ferrets else "")
-    await reme.memories.update(workspace, dog.memory_id, content=KNOWN_LATER, reason="Zyxxo got toys")
-    for kind in (None, "conversation"):
-        await reme.recall(workspace, "Who loves quokka biscuits?", kind=kind)
-    await reme.recall(workspace, SAID, kind="rule")
-    with logging_for_workspace(workspace):
-        reme.log_writer.log_call(
-            ModelCall("openai", "m", "extract", ok=False, raw=f"sorry: {KNOWN}", error="not JSON: Zyxxo")
-        )
-    await reme.log_writer.flush()
-    failure = f"the model's answer holds no JSON (it begins 'Zyxxo, as {KNOWN[:20]}')"
-    await reme.database.execute(
-        workspace, "insert into job_error (workspace_id, job_id, error) values (%s, 1, %s)", [workspace, failure]
-    )
-    await reme.database.execute(
-        workspace,
-        "insert into episode (workspace_id, episode_id, number, task_id, summary, mistakes, metadata)"
-        " values (%s, 'e1', 1, 't', %s, %s, jsonb_build_object('note', %s::text))",
-        [workspace, f"We found that {KNOWN}, mostly.", [KNOWN, "forgot to ask"], KNOWN],
-    )
-    return {"dog": dog, "ferrets": ferrets, "insight": insight, "beyond": beyond, "twin": twin}
 
 
 async def test_no_column_of_any_table_holds_what_was_erased(words: Engine) -> None:
@@ -334,30 +258,6 @@ async def test_words_within_json_are_erased_in_all_their_forms(words: Engine, to
     assert [m.memory_id for m in await words.memories.list("w")] == [other[0].memory_id]
 
 
-async def test_what_others_still_hold_in_their_hands_is_not_written_afterwards(words: Engine) -> None:
-    stored = await remember(words, "alice")
-    dog = stored["dog"]
-    await words.recall("alice", "Zyxxo quokka")  # its log entry is still on its way when the text goes
-    with logging_for_workspace("alice"):
-        words.log_writer.log_call(ModelCall("openai", "m", "extract", ok=False, raw=KNOWN, error=KNOWN))
-    with logging_for_workspace("alice"):  # a model is asked before, and answers afterwards
-        await words.memories.delete("alice", [dog.memory_id], erase=True)
-        words.log_writer.log_call(ModelCall("openai", "m", "extract", ok=False, raw=KNOWN, error=KNOWN))
-    await words.log_writer.flush()
-    late = [
-        Memory(content="Tom likes Zyxxo", sources=[Source(kind="memory", id=dog.memory_id)]),
-        Memory(content="Zyxxo is a dog", sources=[Source(kind="message", id="m2")]),
-    ]
-    for memory in late:
-        with pytest.raises(ConflictError, match="erased meanwhile"):
-            await words.memories.add("alice", memory)
-    with pytest.raises(ConflictError, match="summarised already"):
-        await words.memories.apply("alice", Change(add=[Memory(content="Zyxxo")], summarised={"m2": "?"}))
-    with pytest.raises(NotFoundError):
-        await words.memories.update("alice", dog.memory_id, content=KNOWN)
-    assert await traces(words.database, *RARE) == {}
-
-
 async def test_a_memory_that_quoted_what_is_erased_keeps_its_history_without_it(words: Engine) -> None:
     fond = Memory(content="Tom is fond of animals", metadata={"because": KNOWN})
     dog, fond = await words.memories.add("w", [Memory(content=KNOWN), fond])
@@ -396,89 +296,6 @@ async def test_a_lesson_keeps_the_situation_that_it_shares_with_one_that_is_eras
     assert (await words.memories.history("w", pay.memory_id))[0].after["when_to_use"] == situation  # type: ignore[index]
     await words.memories.delete("w", [m.memory_id for m in await words.memories.list("w")], erase=True)
     assert await traces(words.database, "flight") == {}
-
-
-async def test_what_was_decided_on_a_workspace_that_was_cleared_is_refused(words: Engine) -> None:
-    await words.memories.add("w", KNOWN)
-    decided = Change(add=[Memory(content=KNOWN_LATER)], expected_version=await words.memories.version("w"))
-    await words.workspaces.clear("w")
-    with pytest.raises(ConflictError, match="decide again"):
-        await words.memories.apply("w", decided)
-    assert await traces(words.database, *RARE) == {}
-
-
-async def test_what_was_decided_on_what_is_erased_by_now_is_refused(words: Engine) -> None:
-    (dog, _) = await words.memories.add("w", [KNOWN, "It rains."])
-    version = await words.memories.version("w")
-    await words.memories.delete("w", dog.memory_id, erase=True)
-    with pytest.raises(ConflictError, match="decide again"):
-        await words.memories.apply("w", Change(add=[Memory(content=KNOWN_LATER)], expected_version=version))
-    assert await traces(words.database, *RARE) == {}
-
-
-async def test_what_is_erased_while_its_earlier_words_are_embedded_is_not_restored(
-    words: Engine, loopback: Loopback
-) -> None:
-    (dog,) = await words.memories.add("w", KNOWN)
-    await words.memories.update("w", dog.memory_id, content="Tom has a dog")
-    await words.memories.add("w", "It rains.")
-    loopback.slow(0.4)
-    before = len(loopback.requests)
-    restored = asyncio.create_task(words.memories.restore("w", dog.memory_id))
-    while len(loopback.requests) == before:
-        await asyncio.sleep(0.01)
-    await words.memories.delete("w", dog.memory_id, erase=True)
-    with pytest.raises(ConflictError, match="changed meanwhile"):
-        await restored
-    assert await traces(words.database, *RARE) == {}
-    assert await consistent(words.database, "w")
-
-
-async def test_a_vector_that_comes_late_is_not_stored(words: Engine, loopback) -> None:  # type: ignore[no-untyped-def]
-    loopback.slow(0.4)
-    await words.record("w", [Message(message_id="m1", content=SAID), Message(message_id="m2", content="And you?")])
-    await asyncio.sleep(0.1)
-    await words.erase_messages("w", ["m1"])
-    await words._indexing.wait_for_vectors("w", 60)
-    vectors = await words.database.fetch(
-        "w", "select message_id from embedding join message using (workspace_id, document_id)"
-    )
-    assert vectors == [("m2",)]
-
-
-async def test_a_workspace_that_is_cleared_while_its_vectors_are_made_stays_away(
-    words: Engine, loopback: Loopback
-) -> None:
-    loopback.slow(0.4)
-    await words.record("w", [Message(content=SAID)])
-    while not loopback.requests:
-        await asyncio.sleep(0.01)
-    await words.workspaces.clear("w")
-    await words._indexing.wait_for_vectors("w", 60)
-    assert await words.workspaces.list() == []
-
-
-async def test_erasing_while_others_write_keeps_everything_straight(words: Engine) -> None:
-    async def live(name: str) -> None:
-        for number in range(6):
-            said = Message(message_id=f"{name}{number}", content=f"{name} bought {number} blue lamps", session_id="s")
-            await words.record("w", [said])
-            (memory,) = await words.memories.add(
-                "w", Memory(content=f"{name} owns {number} lamps", sources=[Source(kind="message", id=said.message_id)])
-            )
-            await words.recall("w", f"{name} lamps")
-            if number % 2:
-                await words.memories.delete("w", [memory.memory_id], erase=True)
-            else:
-                await words.memories.update("w", memory.memory_id, content=f"{name} owns {number} green lamps")
-
-    async with asyncio.TaskGroup() as group:
-        for name in ("Ann", "Ben", "Cleo", "Dan"):
-            group.create_task(live(name))
-    await words._indexing.wait_for_vectors("w", 60)
-    assert await consistent(words.database, "w")
-    assert len(await words.memories.list("w")) == 12
-    assert await words.database.fetch("w", "select count(*) from message where content = ''") == [(12,)]
 
 
 async def test_erasing_leaves_its_time_and_no_history(words: Engine) -> None:

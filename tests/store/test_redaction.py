@@ -15,7 +15,7 @@ from reme_core.store.change import Change
 from reme_core.store.tool_calls import ToolCallResult
 from reme_core.turn import TurnMemory
 from reme_core.types import Memory, Message, Source
-from tests.store.test_erasure import traces
+from tests.store.erased import traces
 
 CARD = "4242 4242 4242 4242"
 SAID = f"My card is {CARD}, please remember it for the hotel in Porto."
