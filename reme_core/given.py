@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from reme_core.errors import InputError
+from reme_core.errors import InputError, did_you_mean
 
 
 def first_problem(error: ValidationError) -> str:
@@ -38,13 +38,18 @@ class Given(BaseModel):
         """Make it.
 
         Raises:
-            InputError: A value does not fit, or a name is one of ours without its `_id`, such as `session`.
+            InputError: A value does not fit, or there is no such field. Classes with an `extra` of their own take more
+                names, since callers hand on all of what a chat API gave them; but none of ours without its `_id`.
         """
-        # Other unknown names may be what a chat API has put into a message: a caller hands on all of it.
         fields = self.__class__.model_fields
         for name in values:
-            if name not in fields and f"{name}_id" in fields:
+            if name in fields:
+                continue
+            if f"{name}_id" in fields:
                 raise InputError(f"there is no field '{name}'; did you mean '{name}_id'?")
+            if "extra" not in self.__class__.model_config:
+                known = f"known are {', '.join(fields)}"
+                raise InputError(f"there is no field '{name}'; {did_you_mean(name, fields, known)}")
         try:
             super().__init__(**values)
         except ValidationError as error:

@@ -228,6 +228,8 @@ class Message(Scoped, _FromClient):
 class Trajectory(_FromClient, Observed):
     """One attempt at a task: its messages, and how well it went (`score`, 0 to 1)."""
 
+    model_config = ConfigDict(extra="ignore")
+
     task_id: str = ""
     messages: list[Message] = Field(default_factory=list)
     score: Measure = 0.0

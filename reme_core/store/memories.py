@@ -201,11 +201,13 @@ class Memories:
         """Memories that pass the filters (those of `recall`, or one `Filters`), last stored first, with their sources.
 
         Raises:
-            InputError: A filter does not fit, or `limit` or `offset` is negative.
+            InputError: A filter does not fit, or is one of messages alone, or `limit` or `offset` is negative.
         """
         if limit < 0 or offset < 0:
             raise InputError(f"limit and offset are 0 or more, not {limit} and {offset}")
         filters = Filters.of_given(filters, kind, options)
+        if filters.session_id is not None:
+            raise InputError("messages have a session, memories have none; leave out session_id, or use messages.list")
         # In the order in which they were stored, which an index has. That index knows nothing of filters, and would be
         # read to its end where few pass; so what passes them is found by other indexes, and sorted.
         place = "m.document_id" if filters == Filters() else "m.document_id + 0"

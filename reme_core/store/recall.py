@@ -39,7 +39,6 @@ MAX_HITS = 1_000
 # milliseconds, seldom a second, and without it the words alone give an answer.
 _EMBED_SECONDS, _VECTORS_SECONDS = 4.0, 2.0
 
-_LARGEST_WEIGHT = 1e6  # puts a kind before all others; Postgres cannot multiply by far larger numbers
 _SPARE = 5  # more hits than asked for, in place of those that say the same as a better one
 _PLAIN = Plan()
 
@@ -93,15 +92,10 @@ class Recall:
         the conversation in which it asks, are for the log.
 
         Raises:
-            InputError: The query is empty, the limit is beyond `MAX_HITS`, `min_relevance` is not between 0 and 1, a
-                weight is beyond what Postgres can multiply, or the vector does not fit.
+            InputError: The query is empty, the limit is beyond `MAX_HITS`, `min_relevance` is not between 0 and 1, or
+                the vector does not fit.
             EmbeddingModelError: The workspace's vectors are of a model that cannot be reached from here.
         """
-        for kind, weight in plan.type_weights.items():
-            if not 0 <= weight <= _LARGEST_WEIGHT:
-                raise InputError(
-                    f"the weight of kind '{kind}' must be between 0 and {_LARGEST_WEIGHT:,.0f}, not {weight}"
-                )
         parts = [(part, limit) for part in filters.apart]
         questions = await self.questions(workspace, query, parts, embedding=embedding, time=time)
         return await self.answer(questions, plan, min_relevance=min_relevance, flow=flow, session_id=session_id)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pgvector import HalfVector
 from psycopg.types.range import TimestamptzRange
 
+from reme_core.errors import InputError
 from reme_core.postgres.database import Database
 from reme_core.settings import VectorShares
 from reme_core.store import rows
@@ -78,12 +79,18 @@ _INDEX_SETTINGS = _SETTINGS | {"hnsw.iterative_scan": "relaxed_order", "enable_s
 
 Fusion = Literal["convex", "rrf"]
 
+_LARGEST_WEIGHT = 1e6  # puts a kind before all others; Postgres cannot multiply by far larger numbers
+
 _SQL = load("recall.sql")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to find what passes the filters, and how to rank it."""
+    """How to find what passes the filters, and how to rank it.
+
+    Raises:
+        InputError: There is no kind of which the weight is given, or it is beyond what Postgres can multiply.
+    """
 
     fusion: Fusion | None = None
     """How to mix the two legs; None leaves it to the settings."""
@@ -97,6 +104,15 @@ class Plan:
     """Read all postings of the query's terms, which is cheapest in a small workspace. Else only the postings that can
     add most to a score are read, and then the scores of the best documents are completed. And where few documents pass
     the filters, these alone are looked at."""
+
+    def __post_init__(self) -> None:
+        for kind, weight in self.type_weights.items():
+            if kind not in list(Kind):
+                raise InputError(f"there is no kind '{kind}' to weigh; known are {', '.join(Kind)}")
+            if not 0 <= weight <= _LARGEST_WEIGHT:
+                raise InputError(
+                    f"the weight of kind '{kind}' must be between 0 and {_LARGEST_WEIGHT:,.0f}, not {weight}"
+                )
 
 
 async def find(database: Database, question: Question, plan: Plan) -> Found:

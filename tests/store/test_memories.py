@@ -121,6 +121,12 @@ async def test_ids_filters_limits_and_queries_of_another_type_are_named(words: E
             await work
 
 
+async def test_memories_are_not_listed_by_a_session_which_they_do_not_have(reme: Engine) -> None:
+    await reme.memories.add("w", "Rex is a dog.")
+    with pytest.raises(InputError, match=r"use messages\.list"):
+        await reme.memories.list("w", session_id="monday")
+
+
 async def test_memories_are_listed_by_the_filters_that_recall_takes(words: Engine) -> None:
     mine = Memory(content="She likes tea.", user_id="ann")
     rule = Memory(content="Refunds need a reason.", user_id="ann", kind=Kind.TASK)

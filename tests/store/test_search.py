@@ -29,3 +29,9 @@ async def test_a_weight_that_cannot_be_one_is_refused(reme: Engine, weight: floa
     with pytest.raises(InputError, match="weight of kind 'observation'"):
         await reme.recall("w", "Rex", type_weights={"observation": weight})
     assert len(await reme.recall("w", "Rex", type_weights={"observation": 1e-39})) == 1
+
+
+@pytest.mark.parametrize("kind", ["observations", "personal"])
+async def test_the_weight_of_what_is_no_kind_is_refused(reme: Engine, kind: str) -> None:
+    with pytest.raises(InputError, match=f"no kind '{kind}' to weigh; known are observation, "):
+        await reme.recall("w", "Rex", type_weights={kind: 2.0})

@@ -74,7 +74,15 @@ def test_a_kind_that_does_not_exist_is_named_with_each_of_those_that_do(unknown:
 def test_whose_it_is_cannot_be_mistyped(kind: Callable[..., object], name: str) -> None:
     with pytest.raises(InputError, match=f"there is no field '{name}'; did you mean '(user|agent)_id'"):
         kind(content="x", **{name: "ann"})
-    kind(content="x", refusal=None, annotations=[])  # what chat APIs add is no mistake
+
+
+def test_a_memory_has_no_other_fields_and_a_message_may_have_what_a_chat_api_adds() -> None:
+    with pytest.raises(InputError, match="there is no field 'importanc'; did you mean 'importance'"):
+        Memory(content="x", importanc=1)
+    with pytest.raises(InputError, match="there is no field 'zone'; known are start, end"):
+        TimeRange(zone="UTC")
+    assert Message(content="x", refusal=None, annotations=[]).content == "x"
+    assert Trajectory(reward=1).score == 0
 
 
 @pytest.mark.parametrize(
