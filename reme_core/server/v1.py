@@ -15,12 +15,10 @@ from reme_core.server.errors import COMMON_STATUSES, ErrorBody, degraded_for_cal
 from reme_core.server.route import RawPathRoute
 from reme_core.server.service import TheAccess, TheService
 from reme_core.server.wire import NOT_BLANK, WITHOUT_NUL, MessageIn, Number, PathWorkspace, Strict, Time, TopK
-from reme_core.store.filters import Filters
 from reme_core.store.undo import Undone
 from reme_core.types import (
     SCOPES,
     HistoryEntry,
-    Kind,
     Memory,
     Message,
     Recollection,
@@ -37,7 +35,8 @@ PlainText = Annotated[str, Field(pattern=WITHOUT_NUL)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="How many to skip.")]
 WritableKind = Literal["observation", "insight", "custom", "instruction", "profile", "task", "rule", "mistake", "tool"]
-_AnyKind = Literal[WritableKind, "personal", "conversation"]
+_StoredKind = Literal[WritableKind, "personal"]
+_AnyKind = Literal[_StoredKind, "conversation"]
 _OF_USER: Final = "Only what belongs to this person; if empty, only what belongs to no person."
 _OF_AGENT: Final = "Only what belongs to this agent; if empty, only what belongs to no agent."
 _OF_RUN: Final = "Only what belongs to this run; if empty, only what belongs to no run."
@@ -258,7 +257,10 @@ async def get_memory(
 async def list_memories(
     workspace_id: PathWorkspace,
     service: TheService,
-    kind: Annotated[list[Kind] | None, Query(description="Only memories of these kinds.")] = None,
+    kind: Annotated[
+        list[_StoredKind] | None,
+        Query(description="Only memories of these kinds, or families of them (`personal`, `task`, `tool`)."),
+    ] = None,
     subject: Subject = None,
     status: Annotated[Status, Query(description="Only memories of this status.")] = Status.ACTIVE,
     user_id: OfUser = None,
@@ -268,11 +270,11 @@ async def list_memories(
     offset: Offset = 0,
 ) -> Memories:
     """Memories, the newest first."""
-    filters = Filters(
-        kinds=[str(k) for k in kind or ()], subject=subject, status=status,
-        user_id=user_id, agent_id=agent_id, run_id=run_id,
+    found = await service.reme.memories.list(
+        workspace_id, kind=kind, subject=subject, status=status,
+        user_id=user_id, agent_id=agent_id, run_id=run_id, limit=limit, offset=offset,
     )  # fmt: skip
-    return Memories(memories=await service.reme.memories.list(workspace_id, filters, limit=limit, offset=offset))
+    return Memories(memories=found)
 
 
 @router.get("/{workspace_id:path}/curve")

@@ -39,6 +39,19 @@ async def test_the_life_of_a_memory(client: Client) -> None:
     await ok(client, "GET", path, 404, params={"deleted": True})
 
 
+async def test_a_list_takes_the_families_of_kinds_that_recall_takes(client: Client) -> None:
+    given = [{"content": kind, "kind": kind} for kind in ("profile", "rule", "tool")]
+    await ok(client, "POST", "memories", 201, json={"memories": given})
+    for families, kinds in (
+        (("personal",), ["profile"]),
+        (("task",), ["rule"]),
+        (("tool", "personal"), ["tool", "profile"]),
+    ):
+        found = (await ok(client, "GET", "memories", params={"kind": families}))["memories"]
+        assert [memory["kind"] for memory in found] == kinds
+    assert "conversation" not in (await ok(client, "GET", "memories", 422, params={"kind": "conversation"}))["message"]
+
+
 async def test_a_memory_is_brought_back_to_an_earlier_state_and_a_change_of_several_is_undone(client: Client) -> None:
     given = [{"content": "Rex is a dog."}, {"content": "Mia is a cat."}]
     rex, _ = (await ok(client, "POST", "memories", 201, json={"memories": given}))["memories"]
