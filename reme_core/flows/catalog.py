@@ -97,7 +97,8 @@ def builtin_flows() -> Mapping[str, FlowSettings]:
 
 def _check_models(settings: Settings) -> None:
     for title, override in settings.op.items():
-        if override.llm and override.llm not in settings.llm:
+        # "default" is what ops ask that name none: it may be an agent's own model, or rules.
+        if override.llm not in ("", "default", *settings.llm):
             known = ", ".join(sorted(settings.llm)) or "none"
             raise ConfigurationError(
                 f"op.{title}.llm names the model '{override.llm}', which is not set (set are: {known}); "

@@ -77,7 +77,7 @@ class Overrides:
                         ops.setdefault(name, OpSettings()).language = _LANGUAGE.check(value)
                     case ("op", name, "llm"):
                         registry.find(name_in_code(name, settings.op))
-                        if not isinstance(value, str) or value not in settings.llm:
+                        if not isinstance(value, str) or value not in ("default", *settings.llm):
                             raise FlowError("the service has no chat model of this name")
                         ops.setdefault(name, OpSettings()).llm = value
                     case _:

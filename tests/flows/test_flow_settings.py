@@ -45,6 +45,7 @@ async def test_the_default_chat_model_is_the_same_for_an_op_that_names_it_and_fo
     for default in (None, cast(Any, "the agent's model")):
         state = await run(flow, flow.start({"query": "q"}), dataclasses.replace(deps(), chat=default))
         assert state.report["look"]["chat"] is default
+    Catalog(settings(op={"look": OpSettings(llm="default")})).check()
 
 
 async def test_a_backend_gives_an_op_a_second_name_with_other_parameters() -> None:

@@ -15,6 +15,8 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.grammar import leaves
 from reme_core.flows.overrides import MOST, Overrides, _has_no_free_text, json_schema
 from reme_core.flows.state import RetrievalState
+from reme_core.models.agent_chat import AgentChat
+from reme_core.models.base import Completion
 from reme_core.settings import ChatSettings, FlowSettings, Settings
 from reme_core.types import Kind, Memory, Message
 from tests.flows.attempts import BOOKED, NOT_BOOKED
@@ -199,6 +201,22 @@ async def test_a_request_chooses_among_the_models_that_are_set(settings: Setting
         request = {"workspace_id": "w", "trajectories": [BOOKED], "config": {"op.simple_summary.llm": "small"}}
         await reme.flows.execute("summary_task_memory_simple", request)
     assert {body["model"] for body in loopback.bodies("/chat/completions")} == {"loop-small"}
+
+
+async def test_a_request_may_name_the_default_model_of_an_agent_or_where_rules_serve(settings: Settings) -> None:
+    asked: list[list[Message]] = []
+
+    async def answer(conversation: list[Message]) -> Completion:
+        asked.append(conversation)
+        return Completion(text='{"lessons": []}')
+
+    request = {"workspace_id": "w", "trajectories": [BOOKED], "config": {"op.simple_summary.llm": "default"}}
+    for chat in (AgentChat("mine", answer), None):
+        async with Engine(settings, chat=chat) as reme:
+            if chat:
+                chat.use_running_loop()
+            await reme.flows.execute("summary_task_memory_simple", request)
+            assert len(asked) == 1 and bool(await reme.memories.list("w")) == (chat is None)
 
 
 async def test_a_flow_with_a_config_of_its_own_keeps_it(settings: Settings, own_ops: None) -> None:
