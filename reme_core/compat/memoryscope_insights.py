@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, Field
 
@@ -18,6 +19,7 @@ from reme_core.prompts.fence import fence
 from reme_core.prompts.transcript import condense, language, person_of
 from reme_core.store.change import Change, Close
 from reme_core.store.filters import Filters
+from reme_core.store.libraries.format import WIRE_KEY
 from reme_core.text.ids import stable_id
 from reme_core.types import Kind, Memory, Message, Source, scope_of
 
@@ -45,7 +47,7 @@ async def get_reflection_subject(
         least_unreflected: How many observations there have to be since the last reflection (MemoryScope's 6).
         new_subjects: How many new sides one reflection takes up.
     """
-    fresh = [m for m in await memories_about(state, deps, _OBSERVED) if not m.metadata.get(_REFLECTED)]
+    fresh = [m for m in await memories_about(state, deps, _OBSERVED) if not _is_reflected(m)]
     if deps.chat is None or len(fresh) < least_unreflected:
         return  # joining statements without understanding them is no insight
     known = [_side_of(insight) for insight in await memories_about(state, deps, [Kind.INSIGHT])]
@@ -82,7 +84,7 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     chat, version = deps.chat, await deps.memories.version(state.workspace_id)
     observed = {m.memory_id: m for m in await memories_about(state, deps, _OBSERVED)}
     insights = await memories_about(state, deps, [Kind.INSIGHT])
-    fresh = {memory_id for memory_id, m in observed.items() if not m.metadata.get(_REFLECTED)}
+    fresh = {memory_id for memory_id, m in observed.items() if not _is_reflected(m)}
     topics: list[tuple[str, Memory | None]] = [(subject, None) for subject in state.subjects]
     topics += [(_side_of(insight), insight) for insight in insights[:most]]
     change = Change(expected_version=version)
@@ -114,10 +116,23 @@ async def update_insight(state: PersonalState, deps: Deps, *, nearest: int = 5, 
     add_to_result(state, change)
 
 
+def _is_reflected(observation: Memory) -> bool:
+    """Whether insights were drawn from an observation, here or by MemoryScope before it was loaded."""
+    return bool(observation.metadata.get(_REFLECTED) or _as_loaded(observation).get("obs_reflected"))
+
+
 def _side_of(insight: Memory) -> str:
     """The side of the person that an insight is about; empty if a caller made it, whose metadata may hold anything."""
-    side = insight.metadata.get("attribute")
-    return side if isinstance(side, str) else ""
+    loaded = _as_loaded(insight)
+    # The names of ReMe 0.1 and of MemoryScope come after ours.
+    sides = (insight.metadata.get("attribute"), loaded.get("reflection_subject"), loaded.get("key"))
+    return next((side for side in sides if side and isinstance(side, str)), "")
+
+
+def _as_loaded(memory: Memory) -> Mapping[str, Any]:
+    """What a memory had in fields of the system that it was loaded from."""
+    kept = memory.metadata.get(WIRE_KEY)
+    return kept if isinstance(kept, dict) else {}
 
 
 async def _near(

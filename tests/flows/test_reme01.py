@@ -361,3 +361,26 @@ async def test_a_deleted_insight_is_not_formed_again_and_stops_no_reflection(
         await reme_with_chat.memories.delete(
             "w", [m.memory_id for m in await reme_with_chat.memories.list("w", kind="insight")]
         )
+
+
+async def test_a_reflection_goes_on_where_memoryscope_stopped(
+    reme_with_chat: Engine, loopback: Loopback, tmp_path: Path
+) -> None:
+    def node(number: int, content: str, kind: str, **more: Any) -> str:
+        row = {"memory_id": f"n{number}", "user_name": "AI", "target_name": "user", "content": content,
+               "memory_type": kind, "store_status": "valid", "timestamp": 1700000000 + number}  # fmt: skip
+        return json.dumps(row | more)
+
+    loopback.chat(lambda body: {"subjects": []} if "subjects" in str(body) else {"content": "", "evidence": []})
+    seen = [node(n, f"The user drinks {n} teas", "observation", obs_reflected=1) for n in range(8)]
+    drawn = [node(8, "The user likes tea", "insight", key="favourite drinks")]
+    old = {"memory_type": "insight", "content": "The user runs", "target": "user", "reflection_subject": "which sports"}
+    (tmp_path / "w.jsonl").write_text("\n".join([*seen, *drawn, json.dumps(old)]))
+    await reme_with_chat.workspaces.load("w", str(tmp_path))
+    await reme_with_chat.execute("reflect", workspace_id="w")
+    assert not loopback.bodies("/chat/completions"), "there is nothing that was not reflected upon"
+    new = [Memory(content=f"The user owns {what}", subject="user", kind="observation") for what in "abcdef"]
+    await reme_with_chat.memories.add("w", new)
+    await reme_with_chat.execute("reflect", workspace_id="w")
+    asked = loopback.bodies("/chat/completions")[0]["messages"][-1]["content"]
+    assert "favourite drinks" in asked and "which sports" in asked and "teas" not in asked
