@@ -6,9 +6,10 @@ import asyncio
 import html
 import json
 import re
+import threading
 import time
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -18,6 +19,7 @@ from pydantic import SecretStr
 
 from reme_core import Settings
 from reme_core.engine import Engine
+from reme_core.models import local
 from reme_core.postgres import database as module
 from reme_core.server import auth
 from reme_core.server.auth import ApiKeys
@@ -54,6 +56,26 @@ async def test_health_never_waits_for_a_request_that_waits(client: httpx.AsyncCl
     for connection in held:
         await reme.database._pool.putconn(connection)  # type: ignore[union-attr]
     assert (await stuck).status_code == 200
+
+
+async def test_health_is_told_while_a_retrieval_works(
+    client: httpx.AsyncClient, reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await reme.memories.add("w", "She drinks tea.")
+    encode, may_go_on, went_on = local._encode, threading.Event(), []
+
+    def encode_slowly(*given: Any) -> Any:
+        went_on.append(may_go_on.wait(10))
+        return encode(*given)
+
+    monkeypatch.setattr(local, "_encode", encode_slowly)
+    asked = {"workspace_id": "w", "query": "What does she drink?"}
+    working = asyncio.create_task(client.post("/retrieve_personal_memory", json=asked))
+    await asyncio.sleep(0.1)
+    assert (await client.get("/health")).json() == {"status": "healthy"}
+    may_go_on.set()
+    assert "tea" in (await working).json()["answer"]
+    assert went_on and all(went_on), "nothing else was done while the query was embedded"
 
 
 async def test_what_could_run_and_does_not_is_counted(settings: Settings) -> None:
