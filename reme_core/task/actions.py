@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from reme_core.flows.tool_output import error_in, is_output
 from reme_core.prompts.transcript import calls_answered, condense
+from reme_core.text.secrets import without_named
 from reme_core.types import Message
 
 _MAX_VALUE = 60  # characters
@@ -131,7 +132,12 @@ def format_arguments(arguments: Mapping[str, Any], names: Iterable[str] | None =
     'user="ann", password=…'
     """
     chosen = set(arguments if names is None else names)
-    return ", ".join(f"{name}={_format_value(name, value)}" for name, value in arguments.items() if name in chosen)
+    told = {name: value for name, value in without_named(arguments).items() if name in chosen}
+    return ", ".join(f"{name}={_format_value(value)}" for name, value in told.items())
+
+
+def _format_value(value: Any) -> str:
+    return "…" if value == "…" else condense(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
 
 
 def _arguments(text: str) -> dict[str, Any]:
@@ -162,14 +168,3 @@ def _is_run_output(message: Message) -> bool:
 def _calls_in(code: str) -> list[str]:
     # Calls of Python's own modules are no calls of tools.
     return [name for name in _DOTTED_CALL.findall(code) if not name.startswith(("print.", "json.", "re."))]
-
-
-_SECRET: Final = re.compile(
-    r"pass(?:word|wd|phrase|code)?$|token|secret|credential|api_?key|cvv|^pin$|^otp$|密码|密钥|口令", re.IGNORECASE
-)
-
-
-def _format_value(name: str, value: Any) -> str:
-    if _SECRET.search(name):
-        return "…"
-    return condense(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import ipaddress
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -203,3 +203,24 @@ _TABLE: Final[dict[str, tuple[_Row, ...]]] = {
         ("imei", _D + r"\d\d[ -]?\d{6}[ -]?\d{6}[ -]?\d" + _E, "luhn", r"imei|串号|unlock|phone|device|handset|手机"),
     ),
 }  # fmt: skip
+
+
+_NAMES = re.compile(
+    r"pass(?:word|wd|phrase|code)?$|token|secret|credential|api_?key|cvv|^pin$|^otp$|密码|密钥|口令", re.IGNORECASE
+)
+
+
+def without_named(value: Any) -> Any:
+    """A JSON value with `…` for each one whose name says that it is a secret, at any depth.
+
+    >>> without_named({"user": "ann", "login": {"password": "s3cret"}, "max_tokens": 50})
+    {'user': 'ann', 'login': {'password': '…'}, 'max_tokens': 50}
+    """
+    if isinstance(value, Mapping):
+        return {name: "…" if _is_secret(name, inner) else without_named(inner) for name, inner in value.items()}
+    return [without_named(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    # A number of tokens is none.
+    return _NAMES.search(name) is not None and not ("token" in name.lower() and isinstance(value, int | float))

@@ -10,8 +10,8 @@ from typing import Any, Final
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.transcript import condense
 from reme_core.store.tool_calls import Call, ToolStatistics
+from reme_core.text.secrets import without_named
 
-_MAX_INPUT: Final = 200  # characters
 _MAX_ERRORS: Final = 3
 _MAX_FIXES: Final = 2  # the latest ones; chosen, not measured, to keep the guidance short
 
@@ -43,10 +43,10 @@ def guidance(stats: ToolStatistics, calls: Sequence[Call], language: Language) -
     return "\n".join(lines)
 
 
-def format_input(arguments: Any) -> str:
-    """The input of a call in one line."""
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, sort_keys=True)
-    return condense(text, _MAX_INPUT)
+def format_input(arguments: Any, longest: int = 200) -> str:
+    """The input of a call in one line, with secrets hidden: what is learned from one caller is told to others."""
+    shown = without_named(arguments)
+    return condense(shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, sort_keys=True), longest)
 
 
 def _required_arguments(calls: Sequence[Call]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from pydantic import BaseModel, Field
@@ -139,4 +138,4 @@ def _format_call(number: int, call: Call) -> str:
     outcome = f"failed: {error}" if error else "worked"
     evaluation = f" ({result.evaluation})" if result.evaluation else ""
     output = result.summary or condense(result.output, _MAX_OUTPUT)
-    return f"[{number}] {json.dumps(result.input, ensure_ascii=False)[:_MAX_OUTPUT]} → {outcome}{evaluation}: {output}"
+    return f"[{number}] {format_input(result.input, _MAX_OUTPUT)} → {outcome}{evaluation}: {output}"

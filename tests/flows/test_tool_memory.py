@@ -68,6 +68,22 @@ async def test_the_model_judges_calls_whose_input_only_python_has(reme_with_chat
     assert {one.evaluation for one, _ in stored["clock"]} == {"e"}
 
 
+async def test_what_one_caller_gave_as_a_secret_is_in_no_guidance_for_others(
+    reme: Engine, reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    given = {"user": "ann", "auth": {"password": "hunter2"}, "api_key": "k-123", "max_tokens": 50}
+    calls = [call(1, input=given | {"user": "Ann"}, success=False, output="denied"), call(2, input=given)]
+    await reme.tools.record("w", calls)
+    await reme.tools.summarise("w")
+    told = (await reme.tools.guidance("w", ["search_flights"])).answer
+    assert "hunter2" not in told and "k-123" not in told
+    assert '{"api_key": "…", "auth": {"password": "…"}, "max_tokens": 50, "user": "ann"}' in told
+    loopback.chat({"summary": "s", "evaluation": "e", "score": 1, "when_to_use": "w", "guidance": "g"})
+    await reme_with_chat.execute("add_tool_call_result", workspace_id="v", tool_call_results=calls)
+    await reme_with_chat.tools.summarise("v")
+    assert loopback.requests and "hunter2" not in str(loopback.bodies()) and "k-123" not in str(loopback.bodies())
+
+
 async def test_the_callers_own_hash_decides_where_one_is_given(reme: Engine) -> None:
     calls = [call(1, call_hash="h"), call(2, call_hash="h")]
     done = await reme.execute("add_tool_call_result", tool_call_results=calls, **W)
