@@ -34,13 +34,12 @@ async def helped(reme: Engine) -> dict[str, bool | None]:
     return dict(rows)
 
 
-async def test_a_retrieval_id_is_enough_and_counts_once(reme: Engine, flow: Flow) -> None:
-    retrieval = await recalled(reme, flow)
+@pytest.mark.parametrize("as_reme01", [False, True])
+async def test_a_retrieval_id_is_enough_and_counts_once(reme: Engine, flow: Flow, as_reme01: bool) -> None:
+    told: dict[str, Any] = {"retrieval_id": await recalled(reme, flow)}
+    told = {"memory_dicts": [], "metadata": told} if as_reme01 else told
     for _ in range(2):
-        state = await flow(
-            reme, "record_task_memory", workspace_id="w", memory_dicts=[], update_utility=True,
-            metadata={"retrieval_id": retrieval},
-        )  # fmt: skip
+        state = await flow(reme, "record_task_memory", workspace_id="w", update_utility=True, **told)
     assert state.update_result.updated_count == 0
     assert await counts(reme) == {"a": (1, 1), "b": (1, 1)}
     assert await helped(reme) == {"a": True, "b": True}

@@ -142,6 +142,10 @@ async def test_one_use_without_success_is_recorded_and_unhelpful_memories_are_de
     (memory,) = found["metadata"]["memory_list"]
     told = await posted(client, "record_task_memory", workspace_id="w", memory_dicts=[memory], update_utility=False)
     assert told["metadata"]["memory_list"][0]["metadata"]["freq"] == 1
+    found = await posted(client, "retrieve_task_memory_simple", workspace_id="w", query="book a flight", top_k=1)
+    retrieval = found["metadata"]["retrieval_id"]
+    told = await posted(client, "record_task_memory", workspace_id="w", retrieval_id=retrieval, update_utility=False)
+    assert told["metadata"]["memory_list"][0]["metadata"]["freq"] == 2
     gone = await posted(client, "delete_task_memory", workspace_id="w", freq_threshold=1, utility_threshold=0.5)
     assert gone["metadata"]["update_result"]["deleted_count"] == 1
 
