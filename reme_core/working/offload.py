@@ -119,12 +119,13 @@ def offload(
             continue
         artifact = Artifact(handle_of(session_id, text), "output", source_of(message, call), text)
         excerpt = style.excerpt(artifact, limit)
-        if excerpt is None:
+        saved = excerpt.tokens - style.count(excerpt.text) if excerpt else 0
+        if excerpt is None or saved <= 0:  # what an excerpt says of the handle may be longer than a short text
             done.messages.append(message)
             continue
         done.messages.append(message.model_copy(update={"content": excerpt.text}))
         done.artifacts.append(artifact)
-        done.saved += excerpt.tokens - style.count(excerpt.text)
+        done.saved += saved
     return done
 
 

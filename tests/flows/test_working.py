@@ -165,6 +165,20 @@ async def test_arguments_that_do_not_fit_are_explained(reme: Engine) -> None:
     assert len(await reme.working.grep("acme", "step", session_id="s", limit=10**30)) == 400
 
 
+async def test_what_its_excerpt_would_make_longer_stays_whole(reme: Engine) -> None:
+    """Of a full window ever smaller limits are tried: at the last ones a handle takes more room than the text."""
+    asked = Message(content="Run the six jobs of this morning again, and tell me which of them was slower. " * 4)
+    calls = [ToolCall(id=f"c{number}", name="run", arguments="{}") for number in range(6)]
+    outputs = [Message(role="tool", tool_call_id=call.id, content=log_of(n, 2)) for n, call in enumerate(calls)]
+    said = [asked, Message(role="assistant", tool_calls=calls), *outputs]
+    fitted = await fit(reme, said, window=512)
+    assert fitted.before.share > 0.7
+    assert (fitted.messages, fitted.use, fitted.offloaded) == (said, fitted.before, [])
+    longer = [*said[:-1], outputs[-1].model_copy(update={"content": log_of(6)})]
+    assert (fitted := await fit(reme, longer, window=512)).messages[:-1] == said[:-1]
+    assert len(fitted.offloaded) == 1
+
+
 async def test_an_output_is_of_the_call_before_it_also_where_ids_are_used_again(reme: Engine) -> None:
     """Gateways number calls anew in each answer of a model, or give no ids at all."""
 
