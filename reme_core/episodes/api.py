@@ -240,6 +240,7 @@ class Episodes:
         """
         if k < 1:
             raise InputError(f"k must be at least 1, not {k}")
+        k = min(k, 2**31 - 1)  # the largest integer of Postgres; no task has so many attempts
         values = {"workspace": workspace, "k": k, "solved_from": solved_from}
         return [PassRate(*row) for row in await self._database.fetch(workspace, _SQL["pass_at_k"], values)]
 

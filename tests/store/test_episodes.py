@@ -308,6 +308,9 @@ async def test_pass_at_k_groups_the_attempts_in_order(reme: Engine) -> None:
         (7, 3, 2, pytest.approx(2 / 3)), (2, 1, 0, 0.0), (1, 0, 0, None),
     ]  # fmt: skip
     assert [rate.rate for rate in await reme.episodes.pass_at_k("w", 1, solved_from=0.9)] == [3 / 7, 0.5, 1.0]
+    assert [(rate.attempts, rate.rate) for rate in await reme.episodes.pass_at_k("w", 10**12)] == [
+        (7, None), (2, None), (1, None),
+    ]  # fmt: skip
     with pytest.raises(InputError, match="k must be at least 1"):
         await reme.episodes.pass_at_k("w", 0)
 
