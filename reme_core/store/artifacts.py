@@ -136,7 +136,7 @@ class Artifacts:
         found = await self._database.fetch(workspace, _SQL["read"], values)
         if not found:
             hint = "a handle is the name in a shortened output or a summary; it may be kept no longer, or was erased"
-            raise NotFoundError(f"there is no artifact {handle!r}; {hint}")
+            raise NotFoundError(f"there is no artifact {handle!r:.200}; {hint}")
         source, text, length = found[0]
         last = max(length - 1, 0)  # an empty artifact has a beginning, too
         if not 0 <= offset <= last:
@@ -165,10 +165,10 @@ class Artifacts:
         # Postgres gives an InternalError for a regular expression that would need too much memory.
         except (InputError, psycopg.InternalError) as error:
             told = str(error.__cause__ or error).partition("\n")[0]
-            raise InputError(f"{pattern!r} is no regular expression to use: {told}") from error
+            raise InputError(f"{pattern!r:.200} is no regular expression to use: {told:.200}") from error
         except DatabaseError as error:
             if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
-                raise InputError(f"searching for {pattern!r} takes too long; give a simpler pattern") from error
+                raise InputError(f"searching for {pattern!r:.200} takes too long; give a simpler pattern") from error
             raise
         if not rows and handle:
             await self.read(workspace, handle, offset=0, size=0)  # raises an error if there is none
