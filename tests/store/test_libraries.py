@@ -180,6 +180,7 @@ def test_all_that_we_know_of_a_memory_survives(
         ({"metadata": {"a": "b\0"}}, "metadata .* holds a NUL"),
         ({"metadata": {"reme_core": {"colour": 1}}}, "holds 'colour', which does not belong there"),
         ({"metadata": {"reme_core": {"importance": 3}}}, "importance"),
+        ({"metadata": {"reme_core": {"own": {"content": "y"}}}}, "own holds reme_core and reme_wire, not"),
     ],
 )
 def test_a_bad_field_is_named(change: dict[str, Any], reason: str) -> None:
@@ -242,6 +243,18 @@ def test_a_memory_goes_out_whatever_a_caller_keeps_where_the_wire_is_kept(kept: 
     wire = to_wire(memory)
     assert (wire["content"], wire["metadata"]["colour"]) == ("Search for single words.", "red")
     assert take_calls(memory) == []
+
+
+@pytest.mark.parametrize("own", [{"a": 1}, "a text", {"kind": "rule"}, {"own": {"reme_wire": 1}}, {}, None])
+@pytest.mark.parametrize("key", ["reme_core", "reme_wire"])
+def test_what_a_caller_keeps_under_a_name_of_ours_comes_back(key: str, own: object) -> None:
+    memory = Memory(
+        content="Log in first.", kind="rule", created_at=MOMENT, updated_at=MOMENT, metadata={key: own, "b": 2}
+    )
+    wire = json.loads(json.dumps(to_wire(memory)))
+    again = from_wire(wire)
+    assert (again.metadata, again.kind) == ({key: own, "b": 2}, "rule")
+    assert to_wire(again) == wire
 
 
 def test_a_type_of_null_is_written_as_the_type_that_it_means() -> None:

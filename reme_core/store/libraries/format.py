@@ -5,7 +5,8 @@ time_modified, author, metadata`. Other dialects are read as well (see `dialects
 out:
 
 - Values that the wire has no field for (kind, keywords, status, sources …) are written into `metadata["reme_core"]` and
-  read from there. Default values are not written.
+  read from there. Default values are not written. What a caller keeps in the metadata under one of our names stands
+  there under `"own"`.
 - Values that a `Memory` has no field for (an unknown field, a score of null, the original spelling of a time or a type)
   are kept in the memory's own metadata under `"reme_wire"`, and written into their old fields again.
 """
@@ -28,6 +29,8 @@ EXTRAS_KEY: Final = "reme_core"
 """Key of the wire's `metadata` for values that the wire has no field for."""
 WIRE_KEY: Final = "reme_wire"
 """Key of a memory's own metadata for values that a `Memory` has no field for."""
+_OWN: Final = "own"
+"""Key within the extras for what a caller keeps under one of these two keys."""
 
 COUNTERS: Final = ("freq", "utility")
 """Attributes that the wire has in its `metadata`, as in ReMe 0.1; a 0 is written only if the row had a 0 there."""
@@ -59,7 +62,8 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     ('task', 'Log in first.', {'reme_core': {'kind': 'rule'}})
     """
     metadata = {**memory.metadata}
-    kept = metadata.pop(WIRE_KEY, None)
+    of_caller = {key: metadata.pop(key) for key in (EXTRAS_KEY, WIRE_KEY) if key in metadata}
+    kept = of_caller.get(WIRE_KEY)
     # Where a caller keeps a count of something else under this name, it must not be read as the memory's own.
     own = {name for name in COUNTERS if _is_count(metadata.get(name))}
     for name in COUNTERS:
@@ -83,13 +87,14 @@ def to_wire(memory: Memory) -> dict[str, Any]:
     if memory.subject and memory.kind == Kind.TOOL:
         wire["when_to_use"] = memory.subject
     # A field is written in its original spelling, as long as that still means the value that the memory has.
-    if isinstance(kept, dict) and "metadata" not in kept and _can_be_read(original := WireRow(wire | kept)):
+    if kept and isinstance(kept, dict) and "metadata" not in kept and _can_be_read(original := WireRow(wire | kept)):
         wire |= {
             name: value
             for name, value in kept.items()
             if name not in _ATTRIBUTES or getattr(memory, _ATTRIBUTES[name]) == original.value_of(name)
         }
-    if extras := _extras(memory, WireRow(wire), own):
+        del of_caller[WIRE_KEY]  # it is ours
+    if extras := _extras(memory, WireRow(wire), own) | ({_OWN: of_caller} if of_caller else {}):
         metadata[EXTRAS_KEY] = extras
     return wire
 
@@ -120,10 +125,14 @@ def from_wire(row: Mapping[str, Any]) -> Memory:
     extras = metadata.pop(EXTRAS_KEY, {})
     if not isinstance(extras, dict):
         raise InputError(f"metadata.{EXTRAS_KEY} must be an object, not {excerpt(extras)}")
+    of_caller = extras.get(_OWN, {})
+    if not isinstance(of_caller, dict) or of_caller.keys() - {EXTRAS_KEY, WIRE_KEY}:
+        raise InputError(f"metadata.{EXTRAS_KEY}.{_OWN} holds {EXTRAS_KEY} and {WIRE_KEY}, not {excerpt(of_caller)}")
+    extras = {name: value for name, value in extras.items() if name != _OWN}
     if unknown := sorted(extras.keys() - (Memory.model_fields.keys() - {"metadata"})):
         raise InputError(f"metadata.{EXTRAS_KEY} holds '{unknown[0]}', which does not belong there; leave it out")
     counts = {name: metadata.pop(name) for name in COUNTERS if name not in extras and _is_count(metadata.get(name))}
-    values = wire_row.memory_values() | {"metadata": metadata} | counts | extras
+    values = wire_row.memory_values() | {"metadata": metadata | of_caller} | counts | extras
     memory = Memory(**values)
     change.check([memory])
     if kept := _fields_to_keep(row, to_wire(memory)):
