@@ -86,6 +86,8 @@ def require_current(connection: Connection, url: str) -> None:
 def upgrade(url: str, revision: str = "head") -> None:
     """Upgrade the database to `revision` (`head`: the newest version); several processes may do this at once.
 
+    Where nothing is to do, the login role need not own the schema: a service may begin with this.
+
     Raises:
         SchemaError: pgvector is missing or too old, the role may not create it or the schema, or the schema has a
             version that this release does not know.
@@ -93,12 +95,24 @@ def upgrade(url: str, revision: str = "head") -> None:
     with _migration_lock(url) as (connection, raw):
         _require_known(current_version(raw), url)
         create_pgvector(raw, url)
+        if revision == "head" and _is_done_by_owner(raw):
+            return
         raw.execute("create schema if not exists reme")
         _run_alembic("upgrade", connection, revision)
         if revision == "head":
             queue_schema.catch_up(raw)
         grant_to_service(raw)
         raw.commit()
+
+
+def _is_done_by_owner(connection: Connection) -> bool:
+    """Whether the schema is at its newest version, and belongs to a role as which the login role may not act."""
+    if current_version(connection) != versions()[-1] or not queue_schema.is_current(connection):
+        return False
+    row = connection.execute(
+        "select pg_has_role(nspowner, 'usage') from pg_namespace where nspname = 'reme'"
+    ).fetchone()
+    return row == (False,)
 
 
 def grant_to_service(connection: Connection) -> None:

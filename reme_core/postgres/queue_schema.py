@@ -22,11 +22,19 @@ def note_installed(connection: psycopg.Connection[Any]) -> None:
 def catch_up(connection: psycopg.Connection[Any]) -> None:
     """Apply those migrations of the installed procrastinate that the database does not have yet."""
     # Only their order matters: with each of them, both the old and the new code of procrastinate run.
+    for name in _missing_migrations(connection):
+        connection.execute(files("procrastinate.sql.migrations").joinpath(name).read_text(encoding="utf-8"))
+        connection.execute("insert into reme.queue_migration (name) values (%s)", [name])
+
+
+def is_current(connection: psycopg.Connection[Any]) -> bool:
+    """Whether the database has all migrations of the installed procrastinate."""
+    return not _missing_migrations(connection)
+
+
+def _missing_migrations(connection: psycopg.Connection[Any]) -> list[str]:
     known = {row[0] for row in connection.execute("select name from reme.queue_migration")}
-    for name in _shipped_migrations():
-        if name not in known:
-            connection.execute(files("procrastinate.sql.migrations").joinpath(name).read_text(encoding="utf-8"))
-            connection.execute("insert into reme.queue_migration (name) values (%s)", [name])
+    return [name for name in _shipped_migrations() if name not in known]
 
 
 def _shipped_migrations() -> list[str]:

@@ -151,6 +151,19 @@ def test_no_right_to_change_the_schema(database_url: str) -> None:
             connection.execute("drop role guest")
 
 
+def test_a_member_of_the_service_has_nothing_to_do_where_the_owner_did_it(database_url: str) -> None:
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("create role member login in role reme_service")
+        as_member = make_conninfo(database_url, user="member")
+        try:
+            migrate.upgrade(as_member)
+            connection.execute("delete from reme.queue_migration where name like '03.%'")
+            with pytest.raises(SchemaError, match=r"may not change the schema .*as the owner"):
+                migrate.upgrade(as_member)
+        finally:
+            connection.execute("drop role member")
+
+
 async def test_an_ordinary_owner_can_run_it_all_and_is_held_to_its_workspace(
     plain_owner_url: str, empty_database_url: str
 ) -> None:
