@@ -125,7 +125,10 @@ def retry(
     workspace: Workspace = None,
     everything: Annotated[bool, typer.Option("--all", help="All that were given up.")] = False,
 ) -> None:
-    """Put jobs that were given up back into the queue."""
+    """Put jobs that were given up back into the queue.
+
+    Without a chat model here, also summaries that wait for one: what was said is kept word for word, and read later.
+    """
     if bool(job_ids) == everything:
         raise InputError("give the ids of jobs, or --all; `reme jobs list --status failed` shows them")
     with session.open() as reme:

@@ -324,7 +324,7 @@ class Background:
             log.warning(
                 "jobs that wait for a process with a chat model: %s; this one has none; set "
                 "llm.default.model_name here, or run `reme worker` where it is set; `reme jobs list` shows them, and "
-                "`reme jobs drop ID` gives one up",
+                "`reme jobs retry ID` has a summary made without it, `reme jobs drop ID` gives one up",
                 found[0][0],
             )
 
@@ -343,9 +343,8 @@ class Background:
 
     async def load(self) -> QueueLoad:
         """How many jobs wait, and since when."""
-        ((due, oldest, retrying, failed),) = await self._database.execute_anywhere(
-            _SQL["load"], {"stalled": STALLED_SECONDS}
-        )
+        found = await self._database.execute_anywhere(_SQL["load"], {"stalled": STALLED_SECONDS})
+        ((due, oldest, retrying, failed),) = found
         return QueueLoad(due, max(0.0, oldest), retrying, failed)
 
     async def job(self, job_id: int) -> tuple[Job, list[tuple[str, datetime]]]:
@@ -380,12 +379,15 @@ class Background:
                 await conn.execute(_DROPPED[job.task], values)
 
     async def retry(self, job_id: int) -> None:
-        """Put a job that was given up back into the queue, with all its tries.
+        """Put a job back that was given up, or, without a chat model here, a summary that waits for one, to be quoted.
 
         Raises:
             NotFoundError: There is no such job, or it has not failed.
         """
         job, _ = await self.job(job_id)
+        taken = {"id": job_id, "from": CHAT_QUEUE, "to": QUEUE}
+        if CHAT_QUEUE not in self._queues and await self._database.execute_anywhere(_SQL["take_over"], taken):
+            return
         if job.status not in ("failed", "aborted"):
             raise NotFoundError(f"job {job_id} is '{job.status}'; only a job that failed can be tried again")
         await self._database.execute(job.workspace, _SQL["begin_anew"], {"workspace": job.workspace, "id": job_id})

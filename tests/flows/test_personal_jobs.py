@@ -12,6 +12,7 @@ import pytest
 
 from reme_core import Settings
 from reme_core.engine import Engine
+from reme_core.errors import NotFoundError
 from reme_core.flows import execute
 from reme_core.types import Memory, Message, Source
 from tests.loopback import Loopback
@@ -39,6 +40,20 @@ async def test_a_process_without_a_model_leaves_a_models_job_alone_and_says_so_o
     [job] = await reme.background.jobs()
     assert job.status == "succeeded"
     assert job.error == "refused 1 operations: 1 × it names no message of a person as evidence"
+
+
+async def test_who_does_without_a_model_again_has_a_waiting_summary_made_word_for_word(
+    reme_with_chat: Engine, reme: Engine
+) -> None:
+    await reme_with_chat.record("w", [Message(content=TOLD, session_id="s")])
+    [job] = await reme.background.jobs()
+    with pytest.raises(NotFoundError, match="is 'todo'; only a job that failed"):
+        await reme_with_chat.background.retry(job.id)
+    await reme.background.retry(job.id)
+    await reme.background.drain("w")
+    [memory] = await reme.memories.list("w")
+    assert (memory.content, memory.metadata["mode"]) == (TOLD, "quoted")
+    assert [job.status for job in await reme.background.jobs()] == ["succeeded"]
 
 
 async def test_another_process_without_a_model_leaves_the_job_too(reme_with_chat: Engine, database_url: str) -> None:

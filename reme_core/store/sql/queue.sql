@@ -78,6 +78,11 @@ select count(*) from reme.job_error where workspace_id = %(workspace)s and job_i
 -- What failed until now counts no more, so that the job has all its tries.
 update reme.job_error set is_try = false where workspace_id = %(workspace)s and job_id = %(id)s
 
+-- name: take_over
+update procrastinate_jobs set queue_name = %(to)s, scheduled_at = now()
+where id = %(id)s and queue_name = %(from)s and task_name = 'reme.summarise' and status = 'todo'
+returning id
+
 -- name: try_given_up
 with again as (
     update procrastinate_jobs set status = 'todo', scheduled_at = now()
