@@ -9,7 +9,7 @@ from typing import Final
 
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
-from reme_core.text.terms import terms
+from reme_core.text.terms import language_of, terms
 
 # "Hey assistant:" and 你好，助手： call the assistant. Without a greeting it is a line of a dialogue: "Therapist: forget …".
 _CALL: Final = r"(?:^(?:hey|hi|hello|[嘿嗨喂]|[你您]好)[,，]?\s*\w+(?: \w+)?\s?[:,：，]\s*)"
@@ -101,7 +101,9 @@ def names_topic(topic: str, text: str) -> bool:
     >>> names_topic("小指发麻", "右手小指老是麻"), names_topic("老孙借钱", "老孙来过")
     (True, False)
     """
-    text, there = simplify(text), _words(text)
+    # Both in one language, since a word has a stem in each: the topic alone is too short to tell its own.
+    language = language_of(text)
+    text, there = simplify(text), _words(text, language)
     plain = _LAST_ZH.sub(r"\1、", _BESIDES.sub(" ", simplify(topic)))
     things = {thing for thing in _LIST.split(plain) if len(thing.split()) <= _LISTED}
     if _SEVERAL_THINGS.fullmatch(plain.strip()):
@@ -109,7 +111,7 @@ def names_topic(topic: str, text: str) -> bool:
         things = {thing for thing in things if _OWN.match(thing) or _is_a_thing(thing.strip(), text)}
     else:
         things.add(plain)
-    return any(_stands_in(_words(thing), there) for thing in things)
+    return any(_stands_in(_words(thing, language), there) for thing in things)
 
 
 def _is_a_thing(words: str, text: str) -> bool:
@@ -127,9 +129,11 @@ def _stands_in(wanted: set[str], there: set[str]) -> bool:
     return bool(wanted) and len(wanted & there) >= least
 
 
-def _words(text: str) -> set[str]:
+def _words(text: str, language: str) -> set[str]:
     plain = simplify(text)
-    return {term for term in terms(plain) if not _HAN.search(term)} | set(_HAN.findall(_PARTICLES.sub("", plain)))
+    return {term for term in terms(plain, language) if not _HAN.search(term)} | set(
+        _HAN.findall(_PARTICLES.sub("", plain))
+    )
 
 
 _HAN: Final = regex(r"[\u4e00-\u9fff]")
@@ -187,7 +191,7 @@ _TEXT: Final = r"(?:essay|draft|document|doc|code|letter|e-?mail|mail|resume|cv|
 _TEXT_ZH: Final = r"(?:(?:文章?|标题|购物车|日[历程]|手机|电脑|相册|邮箱|表格?|列表|名单|清单|草稿|简历|论文|报告|歌单|桌面|网盘|朋友圈|群)[里中上]|结尾|开头|这篇)"
 # Texts that only look like a topic: "forget it", "forget to …", "delete the second paragraph".
 _NO_TOPIC: Final = regex(
-    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b.*|(?:today|tomorrow|yesterday|tonight)\b.*|.*\band (?:i'll|i will)\b.*|it|that|this|me|him|her|them|us|anything|something|to .*|how .*|(?:my|our) (?:last|previous|earlier|first) .*|[这那它他她我个]|这个|那个|过去|往事|烦恼|不[开愉][心快]|带.*|(?:跟|和|告诉)你.*"
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b.*|(?:today|tomorrow|yesterday|tonight)\b.*|.*\band (?:i'll|i will)\b.*|it|that|this|me|him|her|them|us|anything|something|to .*|how .*|(?:my|our) (?:last|previous|earlier|first) .*|[这那它他她我个]|这个|那个|过去|往事|烦恼|算了|不[开愉][心快]|带.*|(?:跟|和|告诉)你.*"
     # A text that is worked on, or a question.
     rf"|.*\b(?:from|in|of|on|off) (?:(?:the|this|that|these|those|my|our|your|his|her|its|their|an?) )?(?:\w+ )?{_TEXT}"
     r"|(?:my|our) (?:\w+ )?(?:questions?|typos?|mistakes?|messages?|comments?|remarks?|requests?|manners|rudeness)"
@@ -195,7 +199,10 @@ _NO_TOPIC: Final = regex(
     r"|.*(?:[句段行项字词图页稿]|循环|代码|文件|怎么|什么|吗|\b(?:lines?|paragraphs?|sentences?|words?|sections?|slides?|rows?|columns?)\b).*)",
     re.IGNORECASE,
 )
-_ERASES: Final = regex(r"\b(?:delete|erase|wipe|remove|scrub)\b|[删刪抹]", re.IGNORECASE)
+_ERASES: Final = regex(
+    r"\b(?:delete|erase|wipe|remove|scrub|borr[ae]|elimina|elimine|lösch\w*|efface[rz]?|supprime[rz]?|apagu?[ae]|cancella|удалите?|сотрите?|usuń|skasuj|sil)\b|[删刪抹]|削除|消して|지워|삭제",
+    re.IGNORECASE,
+)
 
 # "From now on don't record my weight" is a wish for later; what is stored already stays.
 _FROM_NOW_ON: Final = regex(
@@ -229,13 +236,39 @@ _PLACE_BEHIND: Final = regex(rf"\s+(?:from|in|out of|off) (?:your|ur) {_PLACE}.*
 _TOLD_ZH: Final = r"(?:我?(?:之前|以前|刚才|上次)?(?:说|讲|提|告诉你)过?的?)?"
 # 把, 被 and 让 in it would tell a story: 我妈让我把游戏删掉.
 _TOPIC_ZH: Final = r"(?=[^，。！？,：:]{0,29}[\u4e00-\u9fff])(?P<topic>[^，。！？,：:把被让]{1,30}?)\s*"
-_MATTER_ZH: Final = r"(?:的|那个|这个|那件|这件|那些|这些|那点|数字)*(?:事情|事儿|事|内容|信息)?"
-_DROP_ZH: Final = r"(?:忘掉|忘了吧|忘记吧|删一?下|delete ?掉?|forget ?掉?|删[掉了除]|抹[掉去]|别再?[记留存]着?|不[要用]再?[记留存]|不用记)"
+_MATTER_ZH: Final = r"(?:的|嘅|那个|这个|那件|这件|那些|这些|那点|数字)*(?:事情|事儿|事|内容|信息|嘢)?"
+_DROP_ZH: Final = r"(?:忘掉|忘了吧|忘记吧|删一?下|delete ?掉?|forget ?掉?|删[掉了除]|抹[掉去]|别再?[记留存]着?|(?:不[要用]|唔好|唔使)再?[记留存]|不用记)"
 
 # 微信删掉了 and 把微信删掉了 tell what was done, but 微信删掉了吧 and 把地址删了 ask for it.
 _TO_DO_ZH: Final = r"(?:(?=了?吧)|(?!了)(?(as_told)|(?<!删了)))"
 # What stands behind the verb is its object, and the topic only who or when: 明天删除旧账号, 考试不用记公式.
-_END_ZH: Final = r"(?:住|下来?|录)?(?:了|吧|吗|呀|啊|呢|哦|谢谢|好吗|好不好|行吗|可以吗|pls|please)*(?=\W|$)"
+_END_ZH: Final = r"(?:住|下来?|录)?(?:了|喇|啦|吧|吗|呀|啊|呢|哦|谢谢|好吗|好不好|行吗|可以吗|pls|please)*(?=\W|$)"
+
+# Other languages: the verb, "everything I told you about", "my", what stands behind the topic, and what is "my" but no
+# topic, a question or a message. Only where that is all of a sentence, so that nothing else in it is lost.
+_ELSEWHERE: Final = (
+    (r"(?:olvid[ae]|olvídate de|borr[ae]|elimin[ae])", r"(?:todo )?lo que (?:te|le) (?:dije|conté|comenté|he (?:dicho|contado)) (?:sobre|de|acerca de) (?:mis? |el |las? |los )?",
+     r"mis? ", "", r"preguntas?|mensajes?|error(?:es)?|comentarios?|últim[ao]s?"),
+    (r"(?:vergiss|vergesst|vergessen sie|lösche?|löschen sie)(?: bitte)?", r"(?:alles, ?|das, ?)?was ich (?:dir|ihnen) (?:über|von) (?:mein\w* |den |die |das )?",
+     r"mein(?:e[nmrs]?)? ", r" (?:erzählt|gesagt|geschrieben) habe?", r"(?:letzte\w* )?(?:frage|nachricht|fehler|bitte|kommentar)\w*"),
+    (r"(?:oubli|effac|supprim)ez?", r"(?:tout )?ce que je (?:t'|vous )ai (?:dit|raconté) (?:sur|de|à propos de|au sujet de) (?:les? |la |l'|mon |ma |mes )?",
+     r"(?:mon|ma|mes) ", "", r"questions?|messages?|erreurs?|remarques?|derni\w+"),
+    (r"(?:esqueç[ae]|esquece|apagu?[ae])(?: d[oae]s?)?", r"(?:tudo )?o que (?:eu )?(?:(?:te|lhe) )?(?:contei|disse|falei) (?:(?:pra|para) você )?(?:sobre|d[oae]s?) (?:[oa]s? )?(?:meus? |minhas? )?",
+     r"(?:[oa]s? )?(?:meus?|minhas?) ", "", r"perguntas?|mensage[mn]s?|erros?|comentários?|últim[ao]s?"),
+    (r"(?:dimentica|dimenticati (?:di|del|dei|della|delle)|scorda|cancella)", r"(?:tutto )?(?:quello|ciò) che ti ho (?:detto|raccontato) (?:su|di|del|della|sul|sulla) (?:il |la )?(?:mi[oa] )?",
+     r"(?:(?:il|la|i|le) )?(?:mio|mia|miei|mie) ", "", r"domand[ae]|messaggi\w?|error[ei]|comment[io]|ultim[aoei]"),
+    (r"(?:забудь|забудьте|удали|удалите|сотри|сотрите)(?: (?:про|об|обо?|о))?", r"вс[её],? что я (?:тебе |вам )?(?:говорил|рассказ(?:ыв)?ал|сказал)а? (?:тебе |вам )?(?:про|об|о) (?:мо\w+ )?",
+     r"мо[йяеёюимхг]{1,3} ", "", r"(?:последн\w+ )?(?:вопрос|сообщени|ошибк|просьб)\w*"),
+    (r"(?:zapomnij|zapomnijcie|usuń|skasuj)(?: o)?", r"(?:wszystko|wszystkim),? co (?:ci )?(?:mówił|powiedział|opowiadał)[ae]m (?:ci )?o (?:mo\w+ )?",
+     r"(?:moj\w+|mój|moim) ", "", r"(?:ostatni\w* )?(?:pytani|wiadomoś|błęd|prośb)\w*"),
+    (r"(?:انسَ|انس|انسى|إنسى|احذف|احذفي)", r"كل ما (?:قلته|قلت|أخبرتك به) (?:لك )?عن ", r"(?=\w+ي\b)", "", r"سؤالي|رسالتي"),
+)  # fmt: skip
+_PLEASE: Final = r"(?:(?:por favor|bitte|please|s'il (?:te|vous) pla[iî]t|stp|svp|per favore|per piacere|пожалуйста|proszę|lütfen|من فضلك|कृपया)[,\s]*)?"
+# "Vergiss mein Gehalt nicht" asks for the opposite, and "esquece meu aniversário sempre" tells of somebody.
+_FEW_WORDS: Final = r"(?P<topic>(?!(?:nicht|nie\w*|sempre|siempre|ogni|todos?|cada)\b)[^\s,.;:!?]+(?: (?!(?:nicht|nie\w*|sempre|siempre|ogni|todos?|cada)\b)[^\s,.;:!?]+){0,3}?)"
+_NOBODY_JA: Final = (
+    r"(?!さっき|今|昨日|前の|それ|これ|あれ|その|この|あの|彼|彼女|あなた|君|私のこと|僕のこと|俺のこと|全部|みんな)"
+)
 
 _MENTIONED: Final = r"(?:i|we)(?: ever| even)? (?:told|said|mentioned|brought up|talked|asked)\b"
 
@@ -265,8 +298,18 @@ _WISHES: Final = tuple(
         rf"(?:你|您|请|都|全|统统|帮我|给我|就|pls|please)*\s*(?<![没别])(?<!(?<!给)我)(?<!了[,，]){_DROP_ZH}{_TO_DO_ZH}{_END_ZH}",
         rf"{_ASK}{_TOLD_ZH}{_TOPIC_ZH}{_MATTER_ZH}[,，]?\s*(?:你|您|请)?(?:就|权)?当我?没(?:有)?(?:说|讲|提)过?",
         # 忘掉我说的关于小李的事
-        rf"{_ASK}(?:(?P<asked>(?<=可以)(?:忘掉|忘记|删掉|删除)|别再记住?|不要再记住?|别记住?|不要记住?|不用记住?)|忘掉|忘了|忘记|删掉|删除)(?![账录忆者恨仇挂错在]|得[太很]|告诉|[跟和][你您]|[说讲提](?!过?的))得?{_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
+        rf"{_ASK}(?:(?P<asked>(?<=可以)(?:忘掉|忘记|删掉|删除)|别再记住?|不要再记住?|别记住?|(?:不要|唔好)记住?|不用记住?)|忘掉|忘了|忘记|删掉|删除)(?![账录忆者恨仇挂错在]|得[太很]|告诉|[跟和][你您]|[说讲提](?!过?的))得?{_TOLD_ZH}(?:所有|全部)?(?:关于|有关)?"
         # 忘记密码了 tells what happened, but 别再记我的体重了 and 你可以忘掉我的生日了 ask for it.
         r"(?P<topic>[^，,。！？了吧吗]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？吧吗]|$|了(?(asked)|吧))",
+        *(
+            rf"^{_PLEASE}{verb},? {_PLEASE}(?:{told}|{my}(?!(?:{no_topic})\b)){_FEW_WORDS}(?:{end})?(?:,? {_PLEASE})?[\s.!。]*$"
+            for verb, told, my, end, no_topic in _ELSEWHERE
+        ),
+        # Where the verb ends the sentence: "my …", "everything about …".
+        rf"^{_NOBODY_JA}(?:(?:私|わたし|僕|俺)の)?(?P<topic>[^、。！？!?\s]{{1,20}}?)(?:のこと|の話|について(?:話|言)ったこと)[はをも]?(?:もう|全部|すべて)*(?:忘れて|消して|削除して)(?:ください|下さい|くれ|ほしい|ね|よ)*[。！!\s]*$",
+        r"^(?:내|제|나의|저의) (?!질문|메시지)(?P<topic>[^\s,.!?]+?)(?:은|는|을|를|에 대한 건|에 대해서?는?|이야기는?)? (?:이제 |다 |전부 |그냥 |제발 )*(?:잊어|지워|삭제해) ?(?:줘|주세요|버려|줄래)요?[.!\s]*$",
+        r"^(?P<topic>[^,.!?]{1,30}?)(?:에 대해서?|에 관해) (?:내가 |제가 )?(?:말한|얘기한|이야기한|했던 말|한 말) ?(?:건|거|것은|것을|것|은|을)? (?:이제 |다 |전부 )*(?:잊어|지워|삭제해) ?(?:줘|주세요|버려)요?[.!\s]*$",
+        rf"^{_PLEASE}(?P<topic>[^,.!?]{{1,30}}?) hakkında (?:sana |size )?(?:söyledik|anlattık|söyledi[gğ]im |anlattı[gğ]ım )\w*(?: her ?şeyi)? (?:unut|sil)[.!\s]*$",
+        rf"^{_PLEASE}(?:मेर[ाीे] )(?!सवाल|संदेश)(?P<topic>[^,.!?।]{{1,30}}?)(?: के बारे में| की बात| को)? भूल (?:जाओ|जाइए|जा|जाना)[.!।\s]*$",
     )
 )

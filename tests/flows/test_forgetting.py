@@ -46,6 +46,25 @@ async def test_neither_memory_nor_message_is_recalled(reme: Engine, together: bo
     assert "I have a dog, Rex." in await told(reme, "dog")
 
 
+@pytest.mark.parametrize(
+    ("fact", "wish", "query"),
+    [
+        ("Mi sueldo es de 2100 euros.", "Olvida mi sueldo, por favor.", "¿Cuál es mi sueldo?"),
+        (
+            "Meine Exfreundin Saskia wohnt in Fürth.",
+            "Vergiss, was ich dir über Saskia erzählt habe.",
+            "Wer ist Saskia?",
+        ),
+        ("元カレの健太は名古屋に住んでいます。", "健太のことは全部忘れて。", "健太はどこ?"),
+    ],
+)
+async def test_a_wish_in_another_language_is_heeded(reme: Engine, fact: str, wish: str, query: str) -> None:
+    await say(reme, fact)
+    assert fact in await told(reme, query)
+    await say(reme, wish, session="t")
+    assert not {fact, wish} & set(await told(reme, query))
+
+
 async def test_what_was_forgotten_stays_so_when_it_is_deleted(reme: Engine) -> None:
     await say(reme, SALARY)
     await say(reme, FORGET, session="t")

@@ -179,3 +179,58 @@ def test_a_list_names_each_of_its_things(topic: str, text: str, named: bool) -> 
 )
 def test_what_else_a_sentence_says_stands_apart(said: str, parts: list[str]) -> None:
     assert parts_by_wish(said) == parts
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Olvida mi sueldo, por favor.", "Mi sueldo es de 2100 euros."),
+        ("Olvida todo lo que te dije sobre Andrés.", "Mi exmarido Andrés vive en Burgos."),
+        ("Bitte vergiss mein Gehalt.", "Mein Gehalt beträgt 3100 Euro im Monat."),
+        ("Vergiss alles, was ich dir über Saskia erzählt habe.", "Meine Exfreundin Saskia wohnt in Fürth."),
+        ("Oublie mon salaire, s'il te plaît.", "Mon salaire est de 2400 euros par mois."),
+        ("Efface tout ce que je t'ai dit sur mon divorce.", "Le divorce m'a coûté 9000 euros."),
+        ("Esquece tudo o que eu te contei sobre o Caio.", "Meu ex Caio mora em Santos."),
+        ("Dimentica il mio stipendio, per favore.", "Il mio stipendio è di 1800 euro al mese."),
+        ("Забудь мою зарплату, пожалуйста.", "Моя зарплата 90 тысяч рублей в месяц."),
+        ("Забудь всё, что я рассказывал про Вику.", "Моя бывшая Вика живёт в Самаре."),
+        ("Zapomnij o mojej pensji.", "Nie rozmawiam o mojej pensji z nikim."),
+        ("私の給料のことは忘れてください。", "私の給料は月に28万円です。"),
+        ("내 월급은 잊어 줘.", "제 월급은 310만 원이에요."),
+        ("수아에 대해 말한 건 다 잊어 줘.", "전 여자친구 수아는 대구에 살아요."),
+        ("Selin hakkında anlattıklarımı unut.", "Eski sevgilim Selin Bursa'da."),
+        ("انسَ راتبي من فضلك.", "راتبي 900 دينار في الشهر."),
+        ("मेरी तनख्वाह भूल जाओ।", "मेरी तनख्वाह साठ हज़ार रुपये है।"),
+        ("唔好記住我份人工", "我份人工一個月兩萬八"),
+        ("佩珊嘅嘢你唔好再記住喇", "我前女友佩珊住喺沙田"),
+    ],
+)
+def test_a_wish_to_forget_is_heard_in_other_languages(said: str, told: str) -> None:
+    assert names_topic(topic_to_forget(said), told)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "No olvides mi cumpleaños.",
+        "Olvídalo, ya lo encontré.",
+        "Olvida mi pregunta.",
+        "Vergiss mein Gehalt nicht.",
+        "Vergiss meine letzte Frage.",
+        "Ich vergesse immer meine Schlüssel.",
+        "J'ai oublié mes clés.",
+        "Dimentica sempre il mio compleanno.",
+        "Non dimenticare la mia allergia.",
+        "Esquece meu aniversário todo ano.",
+        "Забудь, уже разобрался.",
+        "Не забудь про мою аллергию.",
+        "私のアレルギーを忘れないで。",
+        "さっきのことは忘れて。",
+        "내 알레르기 잊지 마.",
+        "Alerjimi unutma.",
+        "मेरी एलर्जी मत भूलना।",
+        "算了忘了吧",
+    ],
+)
+def test_what_only_looks_like_such_a_wish_in_another_language_asks_for_nothing(said: str) -> None:
+    assert topic_to_forget(said) == ""
