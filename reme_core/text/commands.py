@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from reme_core.text.fiction import sentences
-from reme_core.text.forgetting import POLITE, ends_in_memory, erases, topic_to_forget
+from reme_core.text.forgetting import PLEASE, POLITE, ends_in_memory, erases, topic_to_forget
 from reme_core.text.regex import regex
 from reme_core.text.signs import simplify
 from reme_core.text.wish_times import only_bounds, validity_of_wish
@@ -83,6 +83,14 @@ _REMEMBER: Final = regex(
     r"|(?:add|save|store|put|commit) (?:this |that |it |the following )?(?:to|in|into) (?:your |the )?(?:long-term )?(?:memory|notes)\b"
     r"|for (?:the record|your memory|future reference)\b"
     # 没记住 tells that something was not remembered.
-    r"|(?<![没不])(?:记住|记一下|记下来|帮我记|你记着|你要记得|记好了|别忘了我|记得我))",
+    r"|(?<![没不])(?:记住|记一下|记下来|帮我记|你记着|你要记得|记好了|别忘了我|记得我))"
+    # Other languages, with what is to be remembered behind the verb, or before it.
+    rf"|^{PLEASE}(?:(?:recuerd[ae]|acuérdate de|ten en cuenta|an[oó]t[ae]|apunta|no olvides|lembre-se de|lembra(?: de)?|anot[ae]|não (?:se )?esqueç?[ae](?: de)?"
+    r"|tieni a mente|ricorda(?:ti)?|non dimenticare)(?: que| che|:)|(?:merk(?: es)? dir|merken sie sich|denk daran|vergiss nicht)(?: bitte)?(?:, dass|:)"
+    r"|(?:souviens-toi|souvenez-vous|retiens|retenez|note|notez|n'oublie(?:z)? pas)(?: bien)?(?: que\b| qu'|:)"
+    r"|(?:запомни|запомните|учти|учтите|не забудь|не забудьте)(?:[,:]? что|:)|(?:zapamiętaj|pamiętaj|nie zapomnij)(?:,? że|:)|unutma[,:]|aklında tut[,:]"
+    r"|(?:تذكر|تذكري|تذكّر|لا تنس|لا تنسى) (?:أن|أنني|أني|انني)\b|याद (?:रखना|रखो|रखिए|रखें)(?: कि|[,:])|(?:覚えて(?:おいて|いて)|覚えといて)(?:ください|下さい|ね)*[、,:：])"
+    r"|(?<!を)(?:と|こと[をは]?|[、,]) ?(?:覚えて(?:おいて|いて)|覚えといて)(?:ください|下さい|くれ|ね)*[。！!\s]*$"
+    r"|(?:다는|라는|이라는|는|은) (?:걸|것을|거|것) (?:꼭 )?(?:기억해|잊지) ?(?:줘|주세요|둬|두세요|마|마세요)요?[.!\s]*$",
     re.IGNORECASE,
 )

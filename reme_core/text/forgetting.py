@@ -263,7 +263,7 @@ _ELSEWHERE: Final = (
      r"(?:moj\w+|mój|moim) ", "", r"(?:ostatni\w* )?(?:pytani|wiadomoś|błęd|prośb)\w*"),
     (r"(?:انسَ|انس|انسى|إنسى|احذف|احذفي)", r"كل ما (?:قلته|قلت|أخبرتك به) (?:لك )?عن ", r"(?=\w+ي\b)", "", r"سؤالي|رسالتي"),
 )  # fmt: skip
-_PLEASE: Final = r"(?:(?:por favor|bitte|please|s'il (?:te|vous) pla[iî]t|stp|svp|per favore|per piacere|пожалуйста|proszę|lütfen|من فضلك|कृपया)[,\s]*)?"
+PLEASE: Final = r"(?:(?:por favor|bitte|please|s'il (?:te|vous) pla[iî]t|stp|svp|per favore|per piacere|пожалуйста|proszę|lütfen|من فضلك|कृपया)[,\s]*)?"
 # "Vergiss mein Gehalt nicht" asks for the opposite, and "esquece meu aniversário sempre" tells of somebody.
 _FEW_WORDS: Final = r"(?P<topic>(?!(?:nicht|nie\w*|sempre|siempre|ogni|todos?|cada)\b)[^\s,.;:!?]+(?: (?!(?:nicht|nie\w*|sempre|siempre|ogni|todos?|cada)\b)[^\s,.;:!?]+){0,3}?)"
 _NOBODY_JA: Final = (
@@ -302,14 +302,14 @@ _WISHES: Final = tuple(
         # 忘记密码了 tells what happened, but 别再记我的体重了 and 你可以忘掉我的生日了 ask for it.
         r"(?P<topic>[^，,。！？了吧吗]{2,30}?)(?:的事情|的事|的内容|的信息|这件事|的话)?(?=[，,。！？吧吗]|$|了(?(asked)|吧))",
         *(
-            rf"^{_PLEASE}{verb},? {_PLEASE}(?:{told}|{my}(?!(?:{no_topic})\b)){_FEW_WORDS}(?:{end})?(?:,? {_PLEASE})?[\s.!。]*$"
+            rf"^{PLEASE}{verb},? {PLEASE}(?:{told}|{my}(?!(?:{no_topic})\b)){_FEW_WORDS}(?:{end})?(?:,? {PLEASE})?[\s.!。]*$"
             for verb, told, my, end, no_topic in _ELSEWHERE
         ),
         # Where the verb ends the sentence: "my …", "everything about …".
         rf"^{_NOBODY_JA}(?:(?:私|わたし|僕|俺)の)?(?P<topic>[^、。！？!?\s]{{1,20}}?)(?:のこと|の話|について(?:話|言)ったこと)[はをも]?(?:もう|全部|すべて)*(?:忘れて|消して|削除して)(?:ください|下さい|くれ|ほしい|ね|よ)*[。！!\s]*$",
         r"^(?:내|제|나의|저의) (?!질문|메시지)(?P<topic>[^\s,.!?]+?)(?:은|는|을|를|에 대한 건|에 대해서?는?|이야기는?)? (?:이제 |다 |전부 |그냥 |제발 )*(?:잊어|지워|삭제해) ?(?:줘|주세요|버려|줄래)요?[.!\s]*$",
         r"^(?P<topic>[^,.!?]{1,30}?)(?:에 대해서?|에 관해) (?:내가 |제가 )?(?:말한|얘기한|이야기한|했던 말|한 말) ?(?:건|거|것은|것을|것|은|을)? (?:이제 |다 |전부 )*(?:잊어|지워|삭제해) ?(?:줘|주세요|버려)요?[.!\s]*$",
-        rf"^{_PLEASE}(?P<topic>[^,.!?]{{1,30}}?) hakkında (?:sana |size )?(?:söyledik|anlattık|söyledi[gğ]im |anlattı[gğ]ım )\w*(?: her ?şeyi)? (?:unut|sil)[.!\s]*$",
-        rf"^{_PLEASE}(?:मेर[ाीे] )(?!सवाल|संदेश)(?P<topic>[^,.!?।]{{1,30}}?)(?: के बारे में| की बात| को)? भूल (?:जाओ|जाइए|जा|जाना)[.!।\s]*$",
+        rf"^{PLEASE}(?P<topic>[^,.!?]{{1,30}}?) hakkında (?:sana |size )?(?:söyledik|anlattık|söyledi[gğ]im |anlattı[gğ]ım )\w*(?: her ?şeyi)? (?:unut|sil)[.!\s]*$",
+        rf"^{PLEASE}(?:मेर[ाीे] )(?!सवाल|संदेश)(?P<topic>[^,.!?।]{{1,30}}?)(?: के बारे में| की बात| को)? भूल (?:जाओ|जाइए|जा|जाना)[.!।\s]*$",
     )
 )
