@@ -150,6 +150,12 @@ def is_latin(text: str) -> bool:
     return language_of(text) in _LANGUAGES_OF_ALPHABET["en"]
 
 
+def weights_of_languages(text: str) -> dict[str, float]:
+    """How much the function words of a text speak for each language."""
+    tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
+    return {language: sum(weights) for language, weights in _votes(tokens).items()}
+
+
 def _votes(tokens: list[str]) -> defaultdict[str, list[float]]:
     """The weights of the function words of each language."""
     votes: defaultdict[str, list[float]] = defaultdict(list)

@@ -9,7 +9,7 @@ from typing import Final
 
 from reme_core.given import moment_of, zone_of
 from reme_core.text.signs import simplify
-from reme_core.text.terms import language_of
+from reme_core.text.terms import language_of, weights_of_languages
 from reme_core.text.timex import chinese_joins, english_joins, others
 from reme_core.text.timex.calendar import range_of
 from reme_core.text.timex.joins import drop_overlaps
@@ -37,7 +37,7 @@ def _may_be_english(text: str) -> bool:
 def find_times(text: str, *, now: datetime, timezone: str = "UTC") -> list[TimeMention]:
     """Find the time expressions of a text and the spans of time that they mean.
 
-    English and Chinese are read by rules; seven other European languages by dateparser, in a few common shapes only.
+    English and Chinese are read by rules; eight other European languages by dateparser, in a few common shapes only.
     Words that are seldom times are left out: "may" as a verb, prices, durations ("for two weeks"). A month or weekday
     without a year or week is the latest one that has begun, or the next one where the clause speaks of the future.
 
@@ -66,11 +66,26 @@ def find_times(text: str, *, now: datetime, timezone: str = "UTC") -> list[TimeM
     return mentions
 
 
+def language_to_read_in(text: str) -> str:
+    """The language in which the times of a text are read.
+
+    "Ayer cené con Marta" has too few function words to show its language by them alone; a time in one shows it, too, if
+    no other language has more.
+    """
+    code = language_of(text)
+    if code in others.LANGUAGES or others.SCREEN_WORDS.isdisjoint(_ANY_WORD.findall(text.lower())):
+        return code
+    votes = weights_of_languages(text)
+    most = max(votes.values(), default=0)
+    possible = [one for one in others.languages_of_times(text) if votes.get(one, 0) >= most]
+    return possible[0] if len(possible) == 1 and votes.get("en", 0) < max(most, 0.01) else code
+
+
 def _find_expressions(text: str, now: datetime) -> list[Expression]:
     # Libraries for English and Chinese give a single moment; recall needs a calendar range and its precision. So these
     # two have rules of their own, and Chinese ones are tried in every text, since people mix it with other languages.
     found = chinese_joins.find(text, now) if chinese_joins.SCREEN.search(text) else []
-    code = language_of(text)
+    code = language_to_read_in(text)
     if code in others.LANGUAGES:
         found += others.find(text, now, code)
     elif _may_be_english(text):

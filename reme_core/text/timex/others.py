@@ -1,8 +1,8 @@
 """Time expressions in other European languages: patterns find them, dateparser reads them.
 
-Four shapes are looked for, since they hardly ever mean something else: a word such as "yesterday", "N units ago", a
-month's name with a day or a year, and a date in digits. dateparser gives one moment and its `period` (day, month …);
-the range is the calendar unit of that size around the moment.
+Five shapes are looked for, since they hardly ever mean something else: a word such as "yesterday", words such as "last
+week", "N units ago", a month's name with a day or a year, and a date in digits. dateparser gives one moment and its
+`period` (day, month …); the range is the calendar unit of that size around the moment.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ class _Words:
     """Number words with their values, as `word=value`."""
     ago: tuple[str, str]
     """The words before and after "two weeks" that make it "two weeks ago"; one of the two is empty."""
+    spans: str
+    """Words such as "last week", separated by bars; behind `=` those that dateparser knows in their place."""
     of: str = ""
     """The word between day, month and year (Spanish "5 de mayo"), as a pattern."""
 
@@ -43,6 +45,9 @@ _WORDS: Final = {
         "tag tagen woche wochen monat monaten jahr jahren stunde stunden",
         "ein=1 einem=1 einer=1 zwei=2 drei=3 vier=4 fünf=5 sechs=6 zehn=10",
         ("vor", ""),
+        "letzte woche|letzten monat|letztes jahr|nächste woche|nächsten monat|nächstes jahr|"
+        "letzter woche=letzte woche|nächster woche=nächste woche|letztem monat=letzten monat|"
+        "nächstem monat=nächsten monat|letztem jahr=letztes jahr|nächstem jahr=nächstes jahr",
     ),
     "fr": _Words(
         "avant-hier hier aujourd'hui demain",
@@ -50,6 +55,9 @@ _WORDS: Final = {
         "jour jours semaine semaines mois an ans année années heure heures",
         "un=1 une=1 deux=2 trois=3 quatre=4 cinq=5 six=6 dix=10",
         ("il y a", ""),
+        "la semaine dernière|le mois dernier|l'année dernière|l'an dernier=l'année dernière|"
+        "la semaine prochaine|le mois prochain|l'année prochaine|l'an prochain=l'année prochaine|"
+        "après-demain",
     ),
     "es": _Words(
         "anteayer ayer hoy",
@@ -57,6 +65,9 @@ _WORDS: Final = {
         "día días semana semanas mes meses año años hora horas",
         "un=1 una=1 dos=2 tres=3 cuatro=4 cinco=5 seis=6 diez=10",
         ("hace", ""),
+        "la semana pasada|el mes pasado|el año pasado|la próxima semana|el próximo mes|el próximo año|"
+        "la semana que viene=la próxima semana|el mes que viene=el próximo mes|"
+        "el año que viene=el próximo año|pasado mañana=en 2 días",
         "del? ",
     ),
     "it": _Words(
@@ -65,6 +76,10 @@ _WORDS: Final = {
         "giorno giorni settimana settimane mese mesi anno anni ora ore",
         "un=1 una=1 due=2 tre=3 quattro=4 cinque=5 sei=6 dieci=10",
         ("", "fa"),
+        "settimana scorsa|mese scorso|anno scorso|scorsa settimana=settimana scorsa|"
+        "scorso mese=mese scorso|scorso anno=anno scorso|settimana prossima|mese prossimo|anno prossimo|"
+        "prossima settimana=settimana prossima|prossimo mese=mese prossimo|prossimo anno=anno prossimo|"
+        "dopodomani=tra 2 giorni",
     ),
     "pt": _Words(
         "anteontem ontem hoje amanhã",
@@ -72,6 +87,9 @@ _WORDS: Final = {
         "dia dias semana semanas mês meses ano anos hora horas",
         "um=1 uma=1 dois=2 duas=2 três=3 quatro=4 cinco=5 seis=6 dez=10",
         ("há", ""),
+        "semana passada|mês passado|ano passado|próxima semana|próximo mês|próximo ano|"
+        "semana que vem=próxima semana|mês que vem=próximo mês|ano que vem=próximo ano|"
+        "depois de amanhã=em 2 dias",
         "de ",
     ),
     "nl": _Words(
@@ -80,6 +98,7 @@ _WORDS: Final = {
         "dag dagen week weken maand maanden jaar uur",
         "een=1 twee=2 drie=3 vier=4 vijf=5 zes=6 tien=10",
         ("", "geleden"),
+        "vorige week|vorige maand|vorig jaar|volgende week|volgende maand|volgend jaar|overmorgen",
     ),
     "ru": _Words(
         "позавчера вчера сегодня завтра",
@@ -87,6 +106,17 @@ _WORDS: Final = {
         "день дня дней неделю недели недель месяц месяца месяцев год года лет час часа часов",
         "один=1 одну=1 два=2 две=2 три=3 четыре=4 пять=5 шесть=6 десять=10",
         ("", "назад"),
+        "на прошлой неделе|в прошлом месяце|в прошлом году|на следующей неделе|в следующем месяце|"
+        "в следующем году|послезавтра",
+    ),
+    "pl": _Words(
+        "przedwczoraj wczoraj dzisiaj dziś jutro pojutrze",
+        "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia",
+        "dzień dni tydzień tygodnie tygodni miesiąc miesiące miesięcy rok lata lat godzinę godziny godzin",
+        "jeden=1 dwa=2 dwie=2 trzy=3 cztery=4 pięć=5 sześć=6 dziesięć=10",
+        ("", "temu"),
+        "w zeszłym tygodniu|w zeszłym miesiącu|w zeszłym roku|"
+        "w przyszłym tygodniu|w przyszłym miesiącu|w przyszłym roku",
     ),
 }
 
@@ -97,27 +127,45 @@ def _one_of(listed: str) -> str:
     return f"(?:{'|'.join(listed.split())})"
 
 
+def _meant(words: _Words) -> dict[str, str]:
+    """Words such as "last week", with those that dateparser knows for them."""
+    pairs = (one.partition("=") for one in words.spans.split("|"))
+    return {said: known or said for said, _, known in pairs}
+
+
 def _pattern(words: _Words) -> str:
     numbers, months = _one_of(re.sub(r"=\d+", "", words.numbers)), _one_of(words.months)
     before, after = words.ago
     ago = " ".join(part for part in (before, rf"(?:\d{{1,3}}|{numbers}) {_one_of(words.units)}", after) if part)
     year = rf"(?: (?:{words.of})?(?:19|20)\d\d)"
     date = rf"\d{{1,2}}\.? (?:{words.of})?{months}{year}?|{months}{year}"
-    return rf"\b(?:(?P<near>{_one_of(words.near)})|(?P<ago>{ago})|(?P<date>{date}))\b"
+    spans = "|".join(_meant(words))
+    return rf"\b(?:(?P<near>{_one_of(words.near)})|(?P<spans>{spans})|(?P<ago>{ago})|(?P<date>{date}))\b"
 
 
-_DIGITS: Final = r"(?<![\d./-])(?:\d{4}-\d\d?-\d\d?|\d\d?([./])\d\d?\1\d{4})(?![\d/-])"
+_DIGITS: Final = r"(?<![\d./-])(?:\d{4}-\d\d?-\d\d?|\d\d?(?P<sign>[./])\d\d?(?P=sign)\d{4})(?![\d/-])"
 _PATTERNS: Final = {code: regex(rf"{_pattern(words)}|{_DIGITS}", re.I) for code, words in _WORDS.items()}
 # What `find` looks for has one of these words, such digits, or "il y a": the French "an" is a word of English, too.
 SCREEN_WORDS: Final = frozenset(
     name
     for words in _WORDS.values()
-    for names in (words.near, words.months, words.units)
+    for names in (words.near, words.months, words.units, *re.findall(r"\w{5,}", words.spans))
     for name in re.findall(r"\w+", names)
 ) - {"an"}
 SCREEN: Final = regex(r"\d{4}-\d|\d[./]\d\d?[./]\d|\bil y a\b", re.IGNORECASE)
-DIRECTED: Final = "|".join(one for words in _WORDS.values() for one in (*words.near.split(), *words.ago) if one)
+DIRECTED: Final = "|".join(
+    one for words in _WORDS.values() for one in (*words.near.split(), *words.ago, *_meant(words)) if one
+)
 """What says by itself whether a time lies behind or ahead, as the alternatives of a pattern."""
+
+
+def languages_of_times(text: str) -> list[str]:
+    """The languages in which a text has times by their names."""
+    return [
+        code
+        for code, pattern in _PATTERNS.items()
+        if any(match.lastgroup != "sign" for match in pattern.finditer(text))
+    ]
 
 
 def find(text: str, now: datetime, language: str) -> list[Expression]:
@@ -127,13 +175,14 @@ def find(text: str, now: datetime, language: str) -> list[Expression]:
         # dateparser knows number words in some of the languages only, so digits take their place.
         values = dict(pair.split("=") for pair in _WORDS[language].numbers.split())
         plain = " ".join(values.get(word.lower(), word) for word in match[0].split()) if match["ago"] else match[0]
+        plain = _meant(_WORDS[language]).get(plain.lower(), plain)
         # Without seconds, so that queries of one minute share a parser.
         base = now.replace(second=0, microsecond=0, tzinfo=None)
         read = _parser(language, base).get_date_data(plain)
         if read is None or read.date_obj is None:
             continue
         unit: cal.Unit = "day" if match["near"] else "hour" if read.period == "time" else cast(cal.Unit, read.period)
-        relative = bool(match["near"] or match["ago"]) or not re.search(r"\d{4}", match[0])
+        relative = bool(match["near"] or match["ago"] or match["spans"]) or not re.search(r"\d{4}", match[0])
         moment = read.date_obj.replace(tzinfo=now.tzinfo)
         try:
             # dateparser counts on the clocks; hours are counted as they pass.

@@ -309,9 +309,26 @@ OTHERS = [
     ("Ontem eu não fui à escola com os meus amigos", "Ontem", "2026-11-17..2026-11-18", "day"),
     ("Twee weken geleden was ik bij de bakker", "Twee weken geleden", "2026-11-02..2026-11-09", "week"),
     ("Два дня назад я купил книгу", "Два дня назад", "2026-11-16..2026-11-17", "day"),
+    ("Ich bin am 12.11.2026 operiert worden", "12.11.2026", "2026-11-12..2026-11-13", "day"),
+    ("Letzte Woche war ich krank", "Letzte Woche", "2026-11-09..2026-11-16", "week"),
+    ("La semana pasada estuve enferma", "La semana pasada", "2026-11-09..2026-11-16", "week"),
+    ("La semana que viene me mudo", "La semana que viene", "2026-11-23..2026-11-30", "week"),
+    ("Pasado mañana tengo examen", "Pasado mañana", "2026-11-20..2026-11-21", "day"),
+    ("Le mois prochain je déménage", "Le mois prochain", "2026-12-01..2027-01-01", "month"),
+    ("La settimana scorsa ero malata", "settimana scorsa", "2026-11-09..2026-11-16", "week"),
+    ("Mês que vem eu me mudo", "Mês que vem", "2026-12-01..2027-01-01", "month"),
+    ("На прошлой неделе я болела", "На прошлой неделе", "2026-11-09..2026-11-16", "week"),
+    ("W zeszłym tygodniu chorowałam", "W zeszłym tygodniu", "2026-11-09..2026-11-16", "week"),
+    ("Wczoraj jadłam kolację z Anią", "Wczoraj", "2026-11-17..2026-11-18", "day"),
+    # Too few function words to tell the language by these alone.
+    ("Ayer cené con Marta", "Ayer", "2026-11-17..2026-11-18", "day"),
+    ("Hier j'ai dîné avec Paul", "Hier", "2026-11-17..2026-11-18", "day"),
+    ("Nos casamos en mayo de 2021", "mayo de 2021", "2021-05-01..2021-06-01", "month"),
 ]
 
 NO_TIMES = """
+Hier 14 Uhr Zahnarzt
+Hotel Mai 2021
 以前儿子喜欢恐龙
 如今儿女都大了
 产后儿科检查
