@@ -34,6 +34,8 @@ class _Words:
     """The words before and after "two weeks" that make it "two weeks ago"; one of the two is empty."""
     spans: str
     """Words such as "last week", separated by bars; behind `=` those that dateparser knows in their place."""
+    past: str
+    """What tells of the past, as the alternatives of a pattern: verbs that are nothing else."""
     of: str = ""
     """The word between day, month and year (Spanish "5 de mayo"), as a pattern."""
 
@@ -48,6 +50,9 @@ _WORDS: Final = {
         "letzte woche|letzten monat|letztes jahr|nächste woche|nächsten monat|nächstes jahr|"
         "letzter woche=letzte woche|nächster woche=nächste woche|letztem monat=letzten monat|"
         "nächstem monat=nächsten monat|letztem jahr=letztes jahr|nächstem jahr=nächstes jahr",
+        r"war|waren|warst|hatten?|hattest|wurden?|ging|kam|fuhr|flog|geboren|gewesen|"
+        r"(?:habe?|hast|haben|hat)\b.*\b(?:(?:ab|an|auf|aus|ein|hin|mit|um|vor|weg|zu)?ge\w{2,}(?:t|en)|\w+iert|"
+        r"bekommen|besucht|verkauft|verloren)(?=\s*(?:[.,;!?]|$|und\b))",
     ),
     "fr": _Words(
         "avant-hier hier aujourd'hui demain",
@@ -58,6 +63,10 @@ _WORDS: Final = {
         "la semaine dernière|le mois dernier|l'année dernière|l'an dernier=l'année dernière|"
         "la semaine prochaine|le mois prochain|l'année prochaine|l'an prochain=l'année prochaine|"
         "après-demain",
+        r"étais|était|étions|étiez|étaient|avais|avait|avions|avaient|j'ai (?:été|eu|fait|vu|pris|mis)|"
+        r"(?:ai|as|avons|avez|ont|a) été|suis née?|"
+        r"(?:suis|est|sommes|sont) (?:all|arriv|tomb|rentr|rest)ée?s?|"
+        r"(?:suis|est|sommes|sont) (?:part|ven|reven)[iu]e?s?|(?:j'ai|avons|ont) (?!congé)\w+é",
     ),
     "es": _Words(
         "anteayer ayer hoy",
@@ -68,6 +77,8 @@ _WORDS: Final = {
         "la semana pasada|el mes pasado|el año pasado|la próxima semana|el próximo mes|el próximo año|"
         "la semana que viene=la próxima semana|el mes que viene=el próximo mes|"
         "el año que viene=el próximo año|pasado mañana=en 2 días",
+        r"estuv[eio]\w*|fui|fue|fuimos|fueron|era|éramos|tuv[eio]\w*|hice|hizo|hicimos|había|nac[ií]|"
+        r"(?!bebé|café|josé)\w{2,}(?<![aei]r)é|\w{2,}[iao]ó|\w{2,}[^aeiou\W]ó|\w{2,}(?:aron|ieron)",
         "del? ",
     ),
     "it": _Words(
@@ -80,6 +91,9 @@ _WORDS: Final = {
         "scorso mese=mese scorso|scorso anno=anno scorso|settimana prossima|mese prossimo|anno prossimo|"
         "prossima settimana=settimana prossima|prossimo mese=mese prossimo|prossimo anno=anno prossimo|"
         "dopodomani=tra 2 giorni",
+        r"er[oa]|eravamo|avev[oa]|stat[oaie]|nat[oaie]|(?:ho|hai|abbiamo|hanno) \w+[aui]to|"
+        r"(?:ho|abbiamo|hanno) (?:fatto|preso|visto|perso|rotto)|"
+        r"(?:sono|è|siamo) (?:andat|partit|arrivat|tornat|venut|cadut)[oaie]",
     ),
     "pt": _Words(
         "anteontem ontem hoje amanhã",
@@ -90,6 +104,8 @@ _WORDS: Final = {
         "semana passada|mês passado|ano passado|próxima semana|próximo mês|próximo ano|"
         "semana que vem=próxima semana|mês que vem=próximo mês|ano que vem=próximo ano|"
         "depois de amanhã=em 2 dias",
+        r"estiv[eé]\w*|estava|fui|foi|fomos|foram|tinha|tive|teve|tivemos|fiz|fez|fizemos|nasc[ie]u?|caí|"
+        r"(?!vou|sou|dou|estou)\w{3,}ou|\w{3,}(?:aram|iram)|\w{2,}(?<![aei]r)ei",
         "de ",
     ),
     "nl": _Words(
@@ -99,6 +115,7 @@ _WORDS: Final = {
         "een=1 twee=2 drie=3 vier=4 vijf=5 zes=6 tien=10",
         ("", "geleden"),
         "vorige week|vorige maand|vorig jaar|volgende week|volgende maand|volgend jaar|overmorgen",
+        r"was|waren|had|hadden|werd|werden|ging|kwam|geweest|geboren",
     ),
     "ru": _Words(
         "позавчера вчера сегодня завтра",
@@ -108,6 +125,8 @@ _WORDS: Final = {
         ("", "назад"),
         "на прошлой неделе|в прошлом месяце|в прошлом году|на следующей неделе|в следующем месяце|"
         "в следующем году|послезавтра",
+        r"был[аои]?|родил\w*|"
+        r"(?:я|мы|он|она|они|мне|меня|нас)\b.*\b(?!если|или|фина)\w{2,}[аеиоуыя](?:л|ла|ли|лось|лся|лась|лись)",
     ),
     "pl": _Words(
         "przedwczoraj wczoraj dzisiaj dziś jutro pojutrze",
@@ -117,9 +136,19 @@ _WORDS: Final = {
         ("", "temu"),
         "w zeszłym tygodniu|w zeszłym miesiącu|w zeszłym roku|"
         "w przyszłym tygodniu|w przyszłym miesiącu|w przyszłym roku",
+        r"był[aoy]?|byli|był[ae]m|byliśmy|\w{2,}[ai]ł[ae]m|\w{2,}(?:liśmy|łyśmy)|miał[ae]?m?",
     ),
 }
 
+# What of such a text lies ahead all the same, nearer or farther: who has bought tickets tells when the concert is.
+_PLANS: Final = (
+    r"gebucht|vereinbart|ausgemacht|reserviert|eingeladen|angemeldet|(?:eintritts)?karten|termin\w*|tickets?|"
+    r"réserv\w+|billets?|inscri\w+|rendez-vous|"
+    r"invit\w+|entradas?|reserv\w+|boletos?|cita|billetes?|ingressos?|passage[mn]s?|bigliett[oi]|prenot\w+|"
+    r"iscritt[oa]|appuntamento|afspraak|"
+    r"kaartjes|gereserveerd|билет\w*|заброниро\w+|записал\w*|bilet\w*|zarezerwowa\w+|umówi\w+|"
+    r"werden?|wird|will|wollen|voy|vamos|vais|iremos|vou|vai|vão|буд\w+|собира\w+|będ\w+|zamierza\w*"
+)
 LANGUAGES: Final = frozenset(_WORDS)
 
 
@@ -145,6 +174,8 @@ def _pattern(words: _Words) -> str:
 
 _DIGITS: Final = r"(?<![\d./-])(?:\d{4}-\d\d?-\d\d?|\d\d?(?P<sign>[./])\d\d?(?P=sign)\d{4})(?![\d/-])"
 _PATTERNS: Final = {code: regex(rf"{_pattern(words)}|{_DIGITS}", re.I) for code, words in _WORDS.items()}
+_PAST: Final = {code: regex(rf"\b(?:{words.past})\b", re.I) for code, words in _WORDS.items()}
+_PLANNED: Final = regex(rf"\b(?:{_PLANS})\b", re.I)
 # What `find` looks for has one of these words, such digits, or "il y a": the French "an" is a word of English, too.
 SCREEN_WORDS: Final = frozenset(
     name
@@ -157,6 +188,11 @@ DIRECTED: Final = "|".join(
     one for words in _WORDS.values() for one in (*words.near.split(), *words.ago, *_meant(words)) if one
 )
 """What says by itself whether a time lies behind or ahead, as the alternatives of a pattern."""
+
+
+def tells_of_past(text: str, language: str) -> bool:
+    """Whether a text in one of `LANGUAGES` tells of the past, and of nothing that was planned."""
+    return bool(_PAST[language].search(text)) and not _PLANNED.search(text)
 
 
 def languages_of_times(text: str) -> list[str]:

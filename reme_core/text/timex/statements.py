@@ -20,7 +20,7 @@ from reme_core.text.timex import others
 from reme_core.text.timex.calendar import add_months, day, midnight, next_one, range_of
 from reme_core.text.timex.english_joins import shift_and_open
 from reme_core.text.timex.english_words import HOLIDAY, THROUGH, TOMORROW
-from reme_core.text.timex.find import find_times
+from reme_core.text.timex.find import find_times, language_to_read_in
 from reme_core.text.timex.mention import Expression, Precision, Span, TimeMention, search_before
 from reme_core.types import TimeRange
 
@@ -183,6 +183,11 @@ def _times_a_year_later(text: str, sent_at: datetime, timezone: str) -> dict[str
 @lru_cache(maxsize=1)  # a text is asked about once for each time in it
 def tells_of_past(text: str) -> bool:
     """Whether a text speaks of the past, and not of the future."""
+    language = language_to_read_in(text)
+    if language in others.LANGUAGES:
+        return others.tells_of_past(text, language)
+    if language == "ja":
+        return bool(_PAST_JA.search(text)) and not _AHEAD_JA.search(text)
     return bool(_PAST.search(_PRESENT.sub("", text))) and not _AHEAD.search(text)
 
 
@@ -267,6 +272,8 @@ _PAST: Final = regex(
     r"|[了过]|以前|曾|那次|当时",
     re.IGNORECASE,
 )
+_PAST_JA: Final = regex(r"(?:した|でした|[っいきしちりみにび]た|んだ|かった)(?:よ|ね|んです|の)*(?:[、。！!]|\s*$)")
+_AHEAD_JA: Final = regex(r"予約|チケット|申し込|予定|つもり|誘われ|招待")
 # "I've got an exam", "we're both invited" and "she is getting married" only look like it, and so do 不过, 过生日 and 快到了.
 _PRESENT: Final = regex(
     r"(?:\b(?:have|has|i?ve)|['’]s) got\b"
