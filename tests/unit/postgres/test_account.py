@@ -29,7 +29,7 @@ def _number_of_account(name: str) -> int:
     files._SYSTEM_USER = name  # in a process of its own
     account = files._server_account(None)
     assert account is not None
-    return account.pw_uid
+    return account.uid
 
 
 def test_processes_that_start_at_once_make_one_user(name: str) -> None:
