@@ -7,6 +7,7 @@ commands are `reme serve` and `reme mcp`.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from reme_core.settings import Settings
 
 log = logging.getLogger(__name__)
 
+_MAY_NAME_SERVICE = re.compile(r"-*(backend|config|config_path)=")
+
 
 def settings_of(arguments: Sequence[str]) -> Settings:
     """The settings of a command line of ReMe 0.1.
@@ -25,7 +28,10 @@ def settings_of(arguments: Sequence[str]) -> Settings:
         ConfigurationError: A key is unknown (the nearest valid name is given), or a value is invalid.
     """
     given = [argument for argument in arguments if not _is_default_config(argument)]
-    return embed_offline(Settings.load("mcp.tools=all", *given))  # ReMe 0.1 served all flows as tools
+    settings = embed_offline(Settings.load("mcp.tools=all", *given))  # ReMe 0.1 served all flows as tools
+    if settings.backend == "cmd" and not any(_MAY_NAME_SERVICE.match(argument) for argument in given):
+        settings.backend = "http"  # as in ReMe's own configuration
+    return settings
 
 
 def embed_offline(settings: Settings) -> Settings:

@@ -50,6 +50,18 @@ def test_values_are_read_as_reme_read_them(tmp_path: Path, monkeypatch: pytest.M
     assert settings.recall.log is False
 
 
+def test_the_service_is_http_where_none_is_named_as_in_reme_s_own_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert settings_of(["llm.default.model_name=x", "--http.port=8010"]).backend == "http"
+    assert settings_of(["config=default"]).backend == "http"
+    assert settings_of(["--backend=mcp"]).backend == "mcp"
+    (tmp_path / "mine.yaml").write_text("backend: mcp\n")
+    (tmp_path / "none.yaml").write_text("language: zh\n")
+    assert [settings_of([f"config={name}"]).backend for name in ("mine", "none")] == ["mcp", "cmd"]
+
+
 def test_the_command_line_wins_over_the_file_and_the_file_over_what_it_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +331,8 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name(argument: str, told: s
     ("arguments", "told"),
     [
         (["backend=http", "http.prt=1"], "did you mean 'http.port'?"),
-        (["llm.default.model_name=x"], "backend=http or backend=mcp"),
+        (["backend=cmd"], "backend=http or backend=mcp"),
+        (["llm.default.model_name=x", "http.port=99999"], "cannot listen on 127.0.0.1:99999"),
         (["backend=http", "flow.bad.flow_content=build_query >> recal"], "recal"),
     ],
 )
