@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
+from difflib import get_close_matches
 from functools import cache, partial
 from numbers import Integral, Real
 from types import NoneType, SimpleNamespace, UnionType
@@ -188,6 +189,23 @@ def storable(value: Any) -> Any:
 
 def _made_storable(model: BaseModel) -> dict[str, Any]:
     return {name: clean for name, value in model if (clean := storable(value)) != value}
+
+
+class StrictlyNamed(Given):
+    """What is refused if a name in it, such as `mesages`, is nearly that of a field that it does not have."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_mistyped(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        names = {name: field.validation_alias for name, field in cls.model_fields.items()}
+        known = {str(form) for name, other in names.items() for form in (name, *getattr(other, "choices", ()))}
+        for name in value.keys() - known:
+            # At .88 `scor` is near `score`, and `success`, which says something else, is not near `successes`.
+            if near := get_close_matches(str(name), known - value.keys(), n=1, cutoff=0.88):
+                raise ValueError(f"there is no field '{name}'; did you mean '{near[0]}'?")
+        return value
 
 
 class Observed(Given):

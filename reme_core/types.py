@@ -16,7 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 from reme_core.errors import InputError
-from reme_core.given import WHEN_SAID, Count, Given, JsonObject, Measure, Moment, Observed, json_text
+from reme_core.given import WHEN_SAID, Count, Given, JsonObject, Measure, Moment, Observed, StrictlyNamed, json_text
 
 
 def new_id() -> str:
@@ -225,7 +225,7 @@ class Message(Scoped, _FromClient):
         return "\n".join(text for text in texts if isinstance(text, str))
 
 
-class Trajectory(_FromClient, Observed):
+class Trajectory(_FromClient, Observed, StrictlyNamed):
     """One attempt at a task: its messages, and how well it went (`score`, 0 to 1)."""
 
     model_config = ConfigDict(extra="ignore")

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, field_validator
 
-from reme_core.given import Count, Given, JsonObject, Measure, Moment, storable
+from reme_core.given import Count, Given, JsonObject, Measure, Moment, StrictlyNamed, storable
 from reme_core.settings import EpisodeSettings
 from reme_core.types import Message, new_id, now
 
@@ -52,7 +52,7 @@ class MistakeCard(Given):
         return str(value or "")
 
 
-class Episode(Given):
+class Episode(StrictlyNamed):
     """One scored attempt at a task.
 
     An episode that is recorded twice is counted once: episodes of a workspace with the same `episode_id` are the same.

@@ -10,7 +10,7 @@ import pytest
 
 from reme_core import prompts
 from reme_core.engine import Engine
-from reme_core.errors import ModelError
+from reme_core.errors import InputError, ModelError
 from reme_core.models import registry
 from reme_core.settings import ChatSettings, FlowSettings, Settings
 from reme_core.task.state import TaskState
@@ -319,3 +319,9 @@ async def test_a_time_that_only_the_model_can_place_counts_and_its_failure_is_no
     loopback.chat("I would rather not say.")
     found = await reme_with_chat.execute("retrieve_personal_memory", **asked)
     assert found.metadata["degraded"][0].startswith("extract_time: the model's answer holds no JSON")
+
+
+async def test_an_attempt_whose_messages_would_be_lost_by_a_mistyped_name_is_refused(reme: Engine, flow: Flow) -> None:
+    told = {"mesages": [user("Book it."), says("Booked.")], "score": 1.0}
+    with pytest.raises(InputError, match=r"trajectories\.0: .*no field 'mesages'; did you mean 'messages'"):
+        await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[told])

@@ -300,6 +300,17 @@ async def test_a_trajectory_is_stored_without_the_characters_that_postgres_canno
     assert found == [("Read a\ufffdb.", "\ufffd", {}), ("\ufffd", "", {"a": ["\ufffd"]})]
 
 
+@pytest.mark.parametrize(("name", "meant"), [("scores", "score"), ("sucesses", "successes"), ("taskid", "task_id")])
+async def test_an_episode_whose_score_would_be_lost_by_a_mistyped_name_is_refused(
+    reme: Engine, name: str, meant: str
+) -> None:
+    with pytest.raises(InputError, match=f"episode 0 .* no field '{name}'; did you mean '{meant}'"):
+        await reme.episodes.record("w", {name: ["1"]})
+    beside = {"task_id": "t", "score": 0.9, "scores": [0.8, 1], "success": True, "reward": 1}
+    [stored] = (await reme.episodes.record("w", beside)).episodes
+    assert (stored.score, stored.successes) == (0.9, [])
+
+
 async def test_pass_at_k_groups_the_attempts_in_order(reme: Engine) -> None:
     scores = {"a": [0, 1, 0, 0, 1, 0, 1], "b": [0.5, 0.9], "c": [1]}
     await reme.episodes.record_many("w", [Episode(task_id=t, score=s) for t, each in scores.items() for s in each])
