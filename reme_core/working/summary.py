@@ -17,6 +17,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import BaseModel, Field, ValidationError
 
 from reme_core.errors import ModelError
+from reme_core.given import first_problem
 from reme_core.models import ChatModel
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import NOTE, fence
@@ -131,7 +132,8 @@ async def summarise_turns(
             async with asyncio.timeout(patience):
                 choice = await _choose(chat, lines, shown, language)
         except (ModelError, ValidationError, TimeoutError) as error:
-            why = str(error) or f"no answer within {patience:g} s"
+            told = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            why = told or f"no answer within {patience:g} s"
             log.warning("rules choose what stays of a conversation, since the chat model failed: %s", why)
             summary.failed = True
         else:
@@ -197,7 +199,10 @@ async def _choose(chat: ChatModel, lines: Sequence[_Line], shown: Sequence[int],
     record = "\n".join(f"[{n}] {lines[n].role}: {lines[n].text}" for n in shown)
     asked = prompt("compact", language, record=fence(record, "record"))
     answer = await chat.complete(asked, purpose="compact")
-    return _Choice.model_validate(parse_json(answer.text))
+    told = parse_json(answer.text)
+    if isinstance(told, dict):  # a model writes null where there is nothing to tell
+        told = {name: value for name, value in told.items() if value is not None}
+    return _Choice.model_validate(told)
 
 
 def _merge(

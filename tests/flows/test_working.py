@@ -317,6 +317,18 @@ async def test_rules_choose_where_the_model_fails(
     assert len(loopback.bodies("/chat/completions")) == 1
 
 
+async def test_a_model_may_choose_nothing_and_a_choice_of_another_form_is_told_in_one_line(
+    reme_with_chat: Engine, loopback: Loopback, caplog: pytest.LogCaptureFixture
+) -> None:
+    loopback.chat({"tasks": None, "decisions": [1], "story": None})
+    assert (await fit(reme_with_chat, talk(20))).made not in ("", "rules")
+    assert caplog.text == ""
+    loopback.chat({"tasks": "none", "facts": "all"})
+    assert (await fit(reme_with_chat, talk(20), session="t")).made == "rules"
+    [told] = [record.getMessage() for record in caplog.records]
+    assert told.endswith("failed: tasks: Input should be a valid list, not 'none'")
+
+
 async def test_modes_and_what_is_kept(reme: Engine) -> None:
     said = talk(20)
     only = await fit(reme, [*said, *step(99, log_of(9))], mode="compact")
