@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from reme_core.models import ModelCall
 
@@ -33,7 +34,7 @@ class Counts:
     """Tokens of all notes together."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Usage:
     """Tokens and calls of the chat models that worked for memory: read conversations, wrote summaries."""
 
@@ -41,21 +42,22 @@ class Usage:
     completion_tokens: int = 0
     calls: int = 0
 
+    def take(self) -> Usage:
+        """What was counted since the last call of this method."""
+        taken = Usage(self.prompt_tokens, self.completion_tokens, self.calls)
+        self.prompt_tokens = self.completion_tokens = self.calls = 0
+        return taken
+
 
 class UsageByWorkspace:
-    """The usage of chat models for each watched workspace since the last `take`."""
+    """The usage of chat models for each watched workspace."""
 
     def __init__(self) -> None:
-        self._spent: dict[str, Usage] = {}
+        self._spent = WeakValueDictionary[str, Usage]()
 
-    def begin(self, workspace: str) -> None:
-        """Watch a workspace from now on."""
-        self._spent.setdefault(workspace, Usage())
-
-    def take(self, workspace: str) -> Usage:
-        """The usage for a watched workspace since the last `take`."""
-        spent, self._spent[workspace] = self._spent[workspace], Usage()
-        return spent
+    def begin(self, workspace: str) -> Usage:
+        """Count for a workspace from now on, for as long as somebody holds what this returns."""
+        return self._spent.setdefault(workspace, Usage())
 
     def count_call(self, workspace: str, call: ModelCall) -> None:
         """Count a model call, if it is one of a chat model and for a watched workspace."""

@@ -130,7 +130,7 @@ class TurnMemory(Closing):
         self._notes, self._deduplicator = NotesByTurn(self.counts), Deduplicator()
 
     def _keep_in(self, spool: Spool) -> None:
-        self._usage.begin(self.workspace_id)
+        self._spent = self._usage.begin(self.workspace_id)
         self._spool = spool
         self._outbox = Outbox(self._connection, spool, self.counts)
 
@@ -165,7 +165,7 @@ class TurnMemory(Closing):
         other = copy.copy(self)
         other.workspace_id = check_workspace(workspace_id)
         other._notes, other._deduplicator = NotesByTurn(self.counts), Deduplicator()
-        self._usage.begin(workspace_id)
+        other._spent = self._usage.begin(workspace_id)
         return other
 
     def about(self, person: str) -> Self:
@@ -348,7 +348,7 @@ class TurnMemory(Closing):
 
     def take_usage(self) -> Usage:
         """The usage of chat models for this memory since the last call of this method."""
-        return self._usage.take(self.workspace_id)
+        return self._spent.take()
 
     def _new_messages(self, messages: Sequence[MessageLike], turn_id: str, session_id: str) -> list[Message]:
         said = [] if self.write == "off" else in_scope(read_messages(messages), session_id, self.scope)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 
 import pytest
 
 from reme_core import AsyncReMe
 from reme_core.errors import ConfigurationError
+from reme_core.models import ModelCall
 from reme_core.settings import Settings
 from reme_core.turn import NOTE_METADATA, TurnMemory
+from reme_core.turn.accounts import Usage
 from reme_core.types import Message, ToolCall
 from tests.integrations.inside import ASKED, TOLD, stored, stored_rows
 
@@ -198,3 +201,14 @@ async def test_hundred_turns_cost_a_recall_and_a_record_each(reme: AsyncReMe) ->
             assert note.tokens <= 200
             await turn.record([Message(content=f"Remark number {number} about my dog Rex.")], f"t{number}")
         assert (turn.counts.recalls, turn.counts.records, turn.counts.messages) == (100, 100, 100)
+
+
+async def test_a_service_of_many_tenants_counts_for_those_alone_that_it_serves(turn: TurnMemory) -> None:
+    served = turn.for_workspace("bob")
+    for number in range(100):
+        turn.for_workspace(f"tenant {number}")
+    gc.collect()
+    assert sorted(turn._usage._spent) == ["alice", "bob"]
+    turn._usage.count_call("bob", ModelCall("p", "m", "summary", prompt_tokens=7))
+    assert turn.for_workspace("bob").take_usage() == Usage(prompt_tokens=7, calls=1)
+    assert (served.take_usage(), turn.take_usage()) == (Usage(), Usage())
