@@ -30,7 +30,10 @@ _UNITS: Final[dict[str, Unit]] = {
 }  # fmt: skip
 _SEASONS: Final = {"春": 0, "夏": 1, "秋": 2, "冬": 3}
 _YEARS: Final = {"大前": -3, "前": -2, "去": -1, "今": 0, "本": 0, "明": 1, "来": 1, "后": 2}
-_DAYS: Final = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "大后": 3}
+# With the Cantonese 尋日, 琴日 and 聽日.
+_DAYS: Final = {"大前": -3, "前": -2, "昨": -1, "今": 0, "明": 1, "后": 2, "大后": 3} | {
+    "尋": -1, "寻": -1, "琴": -1, "聽": 1, "听": 1,
+}  # fmt: skip
 # From and until which hour; above 24 is the next day.
 _DAY_PARTS: Final = {
     "凌晨": (0, 6), "清晨": (5, 8), "早上": (5, 10), "早晨": (5, 10), "早": (5, 10), "晨": (5, 10), "上午": (8, 12),
@@ -71,7 +74,7 @@ _HOLIDAY: Final = rf"(?P<holiday>{'|'.join(sorted(HOLIDAYS, key=len, reverse=Tru
 _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
 # What makes a bare 周一 or 五月 the next one: such a word in the clause before it.
-_FUTURE: Final = regex(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下周|下个?月|明年)[^。！？；\n.!?;]*$")
+_FUTURE: Final = regex(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下个?(?:周|星期|礼拜|月)|明年)[^。！？；\n.!?;]*$")
 # Since when something has been so is past, whatever the clause says of the future.
 _SINCE: Final = regex(r"自从?$")
 _UNTIL_NOW: Final = regex(r"以来|至今|到现在")
@@ -140,7 +143,7 @@ def _o_clock(part: str | None, hour: str) -> int:
 
 
 @rules(
-    rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后)(?:[天日](?!气|才|真|线)|{_ER}个?|(?=[晚夜早晨凌])){_TIME}"
+    rf"(?P<days>大前|(?<!目)前|昨|今|(?<![说聪发文透证])明|(?<![以今然最之先])后|大后|[尋寻琴聽听](?=日(?![本语文剧常用记语系式元韩])))(?:[天日](?!气|才|真|线)|{_ER}个?|(?=[晚夜早晨凌])){_TIME}"
 )
 def _near_day(match: re.Match[str], now: datetime) -> Expression | None:
     # The character alone is part of another word; a day needs 天, 日 or a part of the day behind it.
@@ -319,6 +322,6 @@ def _iso(match: re.Match[str], now: datetime) -> Expression:
 
 @rules(r"每(?:隔)?(?:一|两|几|半|\d)?个?(?:逢)?(?:天|日|晚|早|年|月(?:的?(?:第[一二三四]|最后一)个?(?:周|星期|礼拜)[一二三四五六日天末])?|小时|分钟|季度"
        r"|(?:周|星期|礼拜)[一二三四五六日天末]?)(?:早上|晚上|下午|上午|中午)?|"
-       r"(?:周|星期)[一二三四五六日天]到(?:周|星期)[一二三四五六日天]")  # fmt: skip
+       r"(?<![上下本这个])(?:周|星期)[一二三四五六日天]到(?:周|星期)[一二三四五六日天]")  # fmt: skip
 def _habit(match: re.Match[str], now: datetime) -> Expression:
     return Expression(match.start(), match.end(), Span(None, None, "day"), recurring=True)

@@ -13,7 +13,7 @@ from reme_core.text.timex.mention import Expression, Span, search_before
 
 # Every expression that a rule finds has one of these; most texts have none, and are done with one search.
 SCREEN: Final = regex(
-    r"[年月周]|[一二三四五六七八九十两几半\d]\s?(?:天|日|号|季|点)|[今昨前明后][天日儿晚夜早凌]|星期|礼拜|小时|分钟"
+    r"[年月周]|[一二三四五六七八九十两几半\d]\s?(?:天|日|号|季|点)|[今昨前明后][天日儿晚夜早凌]|[尋寻琴聽听]日|星期|礼拜|小时|分钟"
     r"|季度|最近|近来|近期|这阵子|这段时间|[春夏秋冬][天季日]|[今去][春夏秋冬]|[^\W\d_]节|元旦|元宵|除夕|大年|国庆|中秋|端午|清明"
     r"|圣诞|平安夜|六一|五一|十一|[暑寒]假|\d{4}|年代|每"
 )

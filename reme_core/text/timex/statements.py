@@ -255,7 +255,7 @@ _VAGUE: Final = regex(
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = regex(
     rf"\b(?:last(?! \w+day (?:of|in)\b)|past|recent|previous|ago|back|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
-    rf"|\b(?:{others.DIRECTED})\b|[上下昨明今本这那去近]|(?<!最)(?<![号日底末一二三四五六][之以])(?<![号底末一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
+    rf"|\b(?:{others.DIRECTED})\b|[上下昨明今本这那去近]|[尋寻琴聽听]日|(?<!最)(?<![号日底末一二三四五六][之以])(?<![号底末一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
 _OF_ONE_YEAR: Final = regex(r"year|年")
@@ -269,7 +269,7 @@ _PAST: Final = regex(
     r"lost|won|broke|quit|sold|found|felt|fell|ran|flew|drove|wrote|sent|paid|ate|slept|spent|spoke|drank|swam|sang|woke|"
     r"wore|rode|grew|threw|taught|caught|brought|built|chose|drew|stood|"
     r"(?!(?:need|feed|seed|speed|indeed|hundred|shed|naked|(?:al)?fred|jared|ahmed|m[ou]hamm?ed)\b)[a-z]{2,}ed)\b|n't\b.*\bever"
-    r"|[了过]|以前|曾|那次|当时",
+    r"|[了过咗]|以前|曾|那次|当时",
     re.IGNORECASE,
 )
 _PAST_JA: Final = regex(r"(?:した|でした|[っいきしちりみにび]た|んだ|かった)(?:よ|ね|んです|の)*(?:[、。！!]|\s*$)")
