@@ -74,7 +74,9 @@ _HOLIDAY: Final = rf"(?P<holiday>{'|'.join(sorted(HOLIDAYS, key=len, reverse=Tru
 _SEASON: Final = r"(?P<season>[春夏秋冬])(?:天|季|日里?)"
 
 # What makes a bare 周一 or 五月 the next one: such a word in the clause before it.
-_FUTURE: Final = regex(r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下个?(?:周|星期|礼拜|月)|明年)[^。！？；\n.!?;]*$")
+_FUTURE: Final = regex(
+    r"(?:将|打算|计划|准备|未来|即将|预计|下次|明天|下个?(?:周|星期|礼拜|月)|明年)[^。！？；\n.!?;]*$"
+)
 # Since when something has been so is past, whatever the clause says of the future.
 _SINCE: Final = regex(r"自从?$")
 _UNTIL_NOW: Final = regex(r"以来|至今|到现在")

@@ -160,7 +160,9 @@ def _in_direction(
     # Kept as it is: what ends, or opens, after `sent_at` lies ahead already; what opens on that day is there.
     if last is None or last > sent_at - timedelta(days=opens) or not mention.relative or _DIRECTED.search(plain):
         return mention.range
-    if tells_of_past(text) and not (opens and of_wish):
+    # Who "bought tickets for May 5" tells when the concert is: the nearer such day, the last one or the next.
+    is_plan = not opens and start is not None and sent_at - start >= _LATELY and _PLANS.search(text) is not None
+    if tells_of_past(text) and not is_plan and not (opens and of_wish):
         return mention.range
     weekly = bool(_WEEKLY.search(mention.text)) and not _DATE.search(mention.text)  # "Saturday, June 8": once a year
     with suppress(ValueError):  # the calendar has no such time, or the clocks never show it
@@ -262,6 +264,10 @@ _OF_ONE_YEAR: Final = regex(r"year|年")
 _OPENS: Final = regex(r"\b(?:after|from|starting|as of)\b|[之以]?后$|从|起|开始", re.IGNORECASE)
 _LATELY: Final = timedelta(days=183)
 """Of a day of the year, the last one is nearer than the next one for so long."""
+_PLANS: Final = regex(
+    r"\btickets? (?:for|to)\b|\b(?:signed (?:\w+ )?up|registered|enrolled) (?:for|in)\b|[买買抢]\w{0,12}[^邮钞股彩发][门机车船]?票",
+    re.IGNORECASE,
+)
 _SO_FAR: Final = regex(r"\b(?:have|has|had|been|ever)\b|'ve\b|一直|就|已|过|了(?:\W|$)", re.IGNORECASE)
 # Verbs in the past tense.
 _PAST: Final = regex(
