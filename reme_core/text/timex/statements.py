@@ -234,7 +234,11 @@ _END_ZH: Final = regex(
 _ENDS_ZH: Final = {"月": "本月底", "年": "今年底", "周": "这周末"}
 _MONTHS: Final = "|".join(f"{name}|{name[:3]}" for name in MONTHS)
 _DAYS_OF_SPAN: Final = rf"(?<![\d/.-])\d{{1,2}}(?:st|nd|rd|th)?{THROUGH}(?:the )?\d{{1,2}}(?!\d)"
-_SPAN: Final = regex(rf"{_DAYS_OF_SPAN}|[号日][到至][\d一二三十]", re.IGNORECASE)
+# "From 3 May to 10 June"; without an end it is open, and bounds what holds anyway.
+_FROM_DATE: Final = (
+    rf"^from (?:the )?(?:\d{{1,2}}(?:st|nd|rd|th)? (?:of )?(?:{_MONTHS})|(?:{_MONTHS}) \d{{1,2}}(?:st|nd|rd|th)?)\b"
+)
+_SPAN: Final = regex(rf"{_DAYS_OF_SPAN}|{_FROM_DATE}|[号日][到至][\d一二三十]", re.IGNORECASE)
 _MONTH_OF_SPAN: Final = regex(rf"({_DAYS_OF_SPAN}(?:st|nd|rd|th)? (?:of )?)({_MONTHS})\b(?! (?:be|not|have)\b)", re.I)
 _DAY_OF_MONTH: Final = regex(
     rf"\bthe (\d{{1,2}})(?:st|nd|rd|th)\b(?: of (?P<which>last|this|next) month\b)?"
