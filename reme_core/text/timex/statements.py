@@ -161,7 +161,7 @@ def _in_direction(
     if last is None or last > sent_at - timedelta(days=opens) or not mention.relative or _DIRECTED.search(plain):
         return mention.range
     # Who "bought tickets for May 5" tells when the concert is: the nearer such day, the last one or the next.
-    is_plan = not opens and start is not None and sent_at - start >= _LATELY and _PLANS.search(text) is not None
+    is_plan = not opens and start is not None and sent_at - start >= _LATELY and _tells_of_plan(text)
     if tells_of_past(text) and not is_plan and not (opens and of_wish):
         return mention.range
     weekly = bool(_WEEKLY.search(mention.text)) and not _DATE.search(mention.text)  # "Saturday, June 8": once a year
@@ -191,6 +191,11 @@ def tells_of_past(text: str) -> bool:
     if language == "ja":
         return bool(_PAST_JA.search(text)) and not _AHEAD_JA.search(text)
     return bool(_PAST.search(_PRESENT.sub("", text))) and not _AHEAD.search(text)
+
+
+@lru_cache(maxsize=1)  # a text is asked about once for each time in it
+def _tells_of_plan(text: str) -> bool:
+    return _PLANS.search(text) is not None
 
 
 def tells_year(words: str) -> bool:
