@@ -241,6 +241,28 @@ async def test_a_killed_server_comes_back_when_its_last_process_has_ended(migrat
     server.release()
 
 
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="only Linux tells which program has a process id")
+def test_a_program_that_has_the_number_of_a_killed_server_is_left_alone_and_does_not_block_the_next(
+    migrated_data_dir: Path,
+) -> None:
+    server = EmbeddedServer.acquire(migrated_data_dir)
+    pid, pid_file = server_pid(migrated_data_dir), migrated_data_dir / "postgres" / "postmaster.pid"
+    watcher = supervisor_pid(pid)
+    os.kill(pid, signal.SIGKILL)
+    wait_until_gone(watcher)
+    owner = pid_file.stat().st_uid  # as Postgres of the user that it runs as itself
+    with subprocess.Popen(["sleep", "600"], user=owner if os.geteuid() == 0 else None) as other:
+        try:
+            pid_file.write_text(pid_file.read_text().replace(str(pid), str(other.pid), 1))  # as after a reset
+            stop_embedded(migrated_data_dir)
+            server.ensure_running()
+            assert other.poll() is None
+        finally:
+            other.kill()
+    assert server_pid(migrated_data_dir) != other.pid
+    server.release()
+
+
 def test_a_start_that_failed_does_not_stand_in_the_way_of_the_next(own_data_dir: Path) -> None:
     EmbeddedServer.acquire(own_data_dir, linger_seconds=0).release()
     stop_embedded(own_data_dir)

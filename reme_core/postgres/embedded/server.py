@@ -228,7 +228,7 @@ def _launch_supervisor(data_dir: Path, lock: int, *, adopt: bool, linger_seconds
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env=environment(),
+            env=environment() | supervisor.environment_beside(data_dir / "postgres"),
             start_new_session=True,
             check=True,
         )

@@ -36,10 +36,28 @@ def server_pid(cluster: Path) -> int | None:
         return None
 
 
+def environment_beside(cluster: Path) -> dict[str, str]:
+    """What tells a server that is started that another program has the process id of the one before it, if so.
+
+    After a reset of the machine or its container that is likely, and Postgres would not start while that program runs.
+    """
+    pid = server_pid(cluster)
+    # pg_ctl says this of itself. The file stays, and so Postgres still looks for processes that use the data.
+    return {"PG_GRANDPARENT_PID": str(pid)} if pid is not None and _is_another_program(pid, cluster) else {}
+
+
+def _is_another_program(pid: int, cluster: Path) -> bool:
+    """Whether a process is known not to be the server of `cluster`, which would work in that folder; only on Linux."""
+    try:
+        return not Path(f"/proc/{pid}/cwd").samefile(cluster)
+    except OSError:  # it has ended, may not be looked at, or there is no /proc
+        return False
+
+
 def stop_server(cluster: Path) -> bool:
     """Shut a server down, rolling back open transactions; returns whether it has ended within `_STOP_SECONDS`."""
     pid = server_pid(cluster)
-    if pid is None:
+    if pid is None or _is_another_program(pid, cluster):
         return True
     deadline = time.monotonic() + _STOP_SECONDS
     try:
