@@ -256,9 +256,11 @@ def _jobs(connection: Connection, url: str) -> str:
     from reme_core.store.sql import load
 
     with _transaction(connection, url, "*"):
-        row = connection.execute(load("queue.sql")["load"].encode(), {"stalled": STALLED_SECONDS}).fetchone()
-    assert row is not None
-    due, oldest, retrying, failed = row
+        queue = load("queue.sql")
+        ((due, oldest, _, failed),) = connection.execute(
+            queue["load"].encode(), {"stalled": STALLED_SECONDS}
+        ).fetchall()
+        ((retrying,),) = connection.execute(queue["failed_before"].encode()).fetchall()
     count, are = output.count_of, {True: "is", False: "are"}
     waiting = f"{count(due, 'jobs')} {are[due == 1]} due for {oldest:,.0f} s" if due else "nothing waits"
     if retrying or failed:

@@ -85,6 +85,12 @@ def test_jobs_that_fail_or_that_nobody_does_are_told(doctor: Doctor, database_ur
         assert "`reme worker`" in found["to_do"]
         connection.execute("delete from reme.procrastinate_jobs")
         connection.execute(queue, ("todo", 60, 3))
+        assert doctor(database_url)["jobs"]["state"] == "fine", "its worker was only stopped"
+        connection.execute("set reme.workspace = '*'")
+        connection.execute(
+            "insert into job_error (workspace_id, job_id, failed_at, error) select 'w', max(id), now(), 'no model'"
+            " from procrastinate_jobs"
+        )
         connection.execute(queue, ("failed", 0, 9))
         found = doctor(database_url)["jobs"]
         assert (found["state"], found["found"]) == ("wrong", "1 job failed and is tried again, and 1 was given up")

@@ -268,6 +268,13 @@ where r.workspace_id = %(workspace)s and r.terms > 0 and r.session_id in (
       and m.metadata @> '{"mode": "quoted"}' and not m.metadata ? 'read'
 )
 
+-- name: failed_before
+-- Jobs that wait and failed before. One whose worker only stopped or died runs again too, and nothing failed.
+select count(*) from procrastinate_jobs j
+where j.status = 'todo' and j.attempts > 0 and exists (
+    select from reme.job_error f where f.workspace_id = j.args ->> 'workspace' and f.job_id = j.id
+)
+
 -- name: load
 -- How much waits to be done now, for how long the first of it, how much broke off and runs again, and was given up. What a dead
 -- worker left waits too. A job without a time could run since it was queued.
