@@ -200,7 +200,7 @@ _NO_TOPIC: Final = regex(
     re.IGNORECASE,
 )
 _ERASES: Final = regex(
-    r"\b(?:delete|erase|wipe|remove|scrub|borr[ae]|elimina|elimine|lösch\w*|efface[rz]?|supprime[rz]?|apagu?[ae]|cancella|удалите?|сотрите?|usuń|skasuj|sil)\b|[删刪抹]|削除|消して|지워|삭제",
+    r"\b(?:delete|erase|wipe|remove|scrub|borr[ae]|elimina|elimine|lösch\w*|efface[rz]?|supprime[rz]?|apagu?[ae]|cancella|удалите?|сотрите?|usuń|skasuj|sil(?=\W*$))\b|[删刪抹]|削除|消して|지워|삭제",
     re.IGNORECASE,
 )
 
