@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
@@ -49,7 +50,7 @@ async def correct_once(
 
 
 def read_answer(text: str, schema: type[Answer]) -> Answer:
-    """The answer in a text.
+    """The answer in a text; what it leaves null, where something else should stand, counts as left out.
 
     Raises:
         ModelAnswerError: The text has no JSON, or none that fits.
@@ -66,4 +67,12 @@ def read_answer(text: str, schema: type[Answer]) -> Answer:
         problems = "; ".join(
             f"{'.'.join(map(str, problem['loc'])) or 'answer'}: {problem['msg']}" for problem in error.errors()[:10]
         )
-        raise ModelAnswerError(f"the model's answer does not fit {schema.__name__}: {problems}", raw=text) from None
+    with suppress(ValidationError):
+        return schema.model_validate(_without_nulls(value))
+    raise ModelAnswerError(f"the model's answer does not fit {schema.__name__}: {problems}", raw=text)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(own) for name, own in value.items() if own is not None}
+    return [_without_nulls(own) for own in value if own is not None] if isinstance(value, list) else value

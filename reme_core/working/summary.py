@@ -14,15 +14,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 
 from reme_core.errors import ModelError
-from reme_core.given import first_problem
 from reme_core.models import ChatModel
+from reme_core.models.json_in_words import read_answer
 from reme_core.prompts import Language, phrase, prompt
 from reme_core.prompts.fence import NOTE, fence
 from reme_core.prompts.transcript import calls_answered
-from reme_core.text.answers import parse_json, strip_thinking
+from reme_core.text.answers import strip_thinking
 from reme_core.types import Message
 from reme_core.working.offload import READ, handle_in, is_excerpt, source_of
 from reme_core.working.window import CountTokens
@@ -131,9 +131,8 @@ async def summarise_turns(
         try:
             async with asyncio.timeout(patience):
                 choice = await _choose(chat, lines, shown, language)
-        except (ModelError, ValidationError, TimeoutError) as error:
-            told = first_problem(error) if isinstance(error, ValidationError) else str(error)
-            why = told or f"no answer within {patience:g} s"
+        except (ModelError, TimeoutError) as error:
+            why = str(error) or f"no answer within {patience:g} s"
             log.warning("rules choose what stays of a conversation, since the chat model failed: %s", why)
             summary.failed = True
         else:
@@ -199,10 +198,7 @@ async def _choose(chat: ChatModel, lines: Sequence[_Line], shown: Sequence[int],
     record = "\n".join(f"[{n}] {lines[n].role}: {lines[n].text}" for n in shown)
     asked = prompt("compact", language, record=fence(record, "record"))
     answer = await chat.complete(asked, purpose="compact")
-    told = parse_json(answer.text)
-    if isinstance(told, dict):  # a model writes null where there is nothing to tell
-        told = {name: value for name, value in told.items() if value is not None}
-    return _Choice.model_validate(told)
+    return read_answer(answer.text, _Choice)
 
 
 def _merge(

@@ -180,6 +180,7 @@ async def test_a_request_refused_in_every_form_teaches_nothing_about_forms(loopb
         'Sure:\n```json\n{"facts": [{"text": "tea"}]}\n```',
         "<think>{}</think>{'facts': [{'text': 'tea'},]}",
         '[{"text": "tea"}]',
+        '{"facts": [{"text": "tea", "score": null}, null]}',
     ],
 )
 async def test_sloppy_answers_are_read(loopback: Loopback, chat: OpenAIChat, reply: str):
