@@ -52,6 +52,17 @@ async def test_a_list_takes_the_families_of_kinds_that_recall_takes(client: Clie
     assert "conversation" not in (await ok(client, "GET", "memories", 422, params={"kind": "conversation"}))["message"]
 
 
+async def test_a_deleted_memory_is_changed_only_after_it_was_restored(client: Client) -> None:
+    given = {"content": "Ann wears size 44.", "memory_id": "size"}
+    await ok(client, "POST", "memories", 201, json={"memories": [given]})
+    await ok(client, "DELETE", "memories/size")
+    refused = await ok(client, "PATCH", "memories/size", 404, json={"content": "Ann wears size 45."})
+    assert refused["message"] == "memory 'size' was deleted; restore it before you change it"
+    restored = await ok(client, "POST", "memories/size/restore")
+    assert (restored["status"], restored["content"]) == ("active", "Ann wears size 44.")
+    await ok(client, "PATCH", "memories/size", json={"content": "Ann wears size 45."})
+
+
 async def test_a_memory_is_brought_back_to_an_earlier_state_and_a_change_of_several_is_undone(client: Client) -> None:
     given = [{"content": "Rex is a dog."}, {"content": "Mia is a cat."}]
     rex, _ = (await ok(client, "POST", "memories", 201, json={"memories": given}))["memories"]
