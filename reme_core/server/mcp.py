@@ -5,10 +5,12 @@ Its transports are stdio, server-sent events (`/sse`) and streamable HTTP (`/mcp
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 from urllib.parse import quote, unquote, urlsplit
@@ -34,15 +36,16 @@ from reme_core.client import AsyncReMe
 from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.given import storable
+from reme_core.jobs.log import REQUEST_ID
 from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of, wait_for_refusal
-from reme_core.server.errors import error_response, message_for_caller
+from reme_core.server.errors import INTERNAL_MESSAGE, error_response, message_for_caller
 from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.pipes import Pipes
 from reme_core.server.service import Service
 from reme_core.server.wire import DEFAULT_WORKSPACE, FlowRequest, describe_problems, flow_arguments, request_model
 from reme_core.turn.memory import TurnMemory
-from reme_core.types import Memory, Status
+from reme_core.types import Memory, Status, new_id
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +150,7 @@ class _Handlers:
         return self._tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
-        with _hide_internal_errors(name):
+        async with self._answering(name):
             if name not in self._models:
                 more = "" if self._service.reme.settings.mcp.tools == "all" else "; the setting mcp.tools adds others"
                 raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}{more}")
@@ -160,7 +163,7 @@ class _Handlers:
 
     async def list_resources(self) -> list[types.Resource]:
         access = self._access()
-        with _hide_internal_errors("resources/list"):
+        async with self._answering("resources/list"):
             workspaces = await self._service.reme.workspaces.list()
         names = [name for name in workspaces if access.allows(name)]
         return [
@@ -184,7 +187,7 @@ class _Handlers:
         ]
 
     async def read_resource(self, uri: AnyUrl) -> Iterable[ReadResourceContents]:
-        with _hide_internal_errors(str(uri)):
+        async with self._answering(str(uri)):
             return await self._read(str(uri))
 
     async def _read(self, uri: str) -> Iterable[ReadResourceContents]:
@@ -208,7 +211,7 @@ class _Handlers:
         return [_NOTE_PROMPT]
 
     async def get_prompt(self, name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
-        with _hide_internal_errors(name):
+        async with self._answering(name):
             arguments = arguments or {}
             if name != _NOTE_PROMPT.name:
                 raise NotFoundError(f"there is no prompt '{name}'; there is '{_NOTE_PROMPT.name}'")
@@ -231,6 +234,9 @@ class _Handlers:
                 description=_NOTE_PROMPT.description, messages=[types.PromptMessage(role="user", content=content)]
             )
 
+    def _answering(self, what: str) -> AbstractAsyncContextManager[None]:
+        return _answering(what, self._service.reme.settings.http.timeout_seconds)
+
     def _access(self) -> Access:
         request = self._server.request_context.request
         # Over stdio the caller is the program that started this one; it needs no key.
@@ -239,20 +245,28 @@ class _Handlers:
         return access_of(request)
 
 
-@contextmanager
-def _hide_internal_errors(what: str) -> Iterator[None]:
-    """Log errors that are internal, and raise a `ReMeError` without their message instead."""
+@asynccontextmanager
+async def _answering(what: str, timeout_seconds: float) -> AsyncIterator[None]:
+    """Answer one request, under an id that the log names, within this time; of internal errors only the id is told."""
     # The SDK sends the message of an exception to the model. Those of other libraries could hold passwords or paths.
+    request_id = new_id()
+    REQUEST_ID.set(request_id)
+    started = time.perf_counter()
     try:
-        yield
+        async with asyncio.timeout(timeout_seconds) as limit:
+            yield
     except ReMeError as error:
         if (message := message_for_caller(error)) == str(error):
             raise
-        log.exception("%s failed", what)
-        raise ReMeError(message) from None
-    except Exception:  # as above: of any library
-        log.exception("%s failed", what)
-        raise ReMeError("an error of the service itself; its log tells more") from None
+        log.exception("request %s: %s failed", request_id, what)
+        raise ReMeError(f"{message} (request {request_id})") from None
+    except Exception as error:  # as above: of any library
+        if isinstance(error, TimeoutError) and limit.expired():
+            raise ReMeError(f"it took longer than {timeout_seconds:g} seconds (http.timeout_seconds)") from None
+        log.exception("request %s: %s failed", request_id, what)
+        raise ReMeError(f"{INTERNAL_MESSAGE}: {request_id}") from None
+    finally:
+        log.debug("MCP %s: after %.0f ms, request %s", what, 1_000 * (time.perf_counter() - started), request_id)
 
 
 def _answer_not_found(request: Request, _: Exception) -> HttpResponse:

@@ -184,6 +184,41 @@ async def test_what_fails_inside_is_told_without_its_inside(
         assert str(error) in caplog.text
 
 
+async def test_a_failure_is_found_in_the_log_by_the_request_that_the_caller_was_told(
+    session: ClientSession, reme: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise OSError("secret")
+
+    monkeypatch.setattr(reme.flows, "execute", fail)
+    told = [text_of(await session.call_tool("retrieve_task_memory", {"query": "x"})) for _ in range(2)]
+    ids = [text.rpartition(" ")[2] for text in told]
+    assert len(set(ids)) == 2
+    assert [r.getMessage() for r in caplog.records if r.name == "reme_core.server.mcp"] == [
+        f"request {name}: retrieve_task_memory failed" for name in ids
+    ]
+
+
+async def test_a_tool_that_takes_too_long_is_cancelled_and_says_so(
+    session: ClientSession, reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = asyncio.Event()
+
+    async def dawdle(*_: object, **__: object) -> None:
+        try:
+            await anyio.sleep(60)
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(reme.flows, "execute", dawdle)
+    reme.settings.http.timeout_seconds = 0.5
+    result = await session.call_tool("retrieve_task_memory", {"query": "x"})
+    assert result.isError and ended.is_set()
+    assert text_of(result) == "it took longer than 0.5 seconds (http.timeout_seconds)"
+    reme.settings.http.timeout_seconds = 60.0
+    assert (await session.list_resources()).resources == []
+
+
 async def test_memories_can_be_browsed_as_resources(session: ClientSession, reme: Engine) -> None:
     (memory,) = await reme.memories.add("alice/bob 茶", "Rex is a dog.")
     (resource,) = (await session.list_resources()).resources
