@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from difflib import get_close_matches
 from functools import cache, partial
 from numbers import Integral, Real
+from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Final, Literal, Self, Union, Unpack, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -139,6 +141,25 @@ AnyJson = Annotated[Any, AfterValidator(_check_depth), AfterValidator(lambda val
 Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 """A number that fits an integer of Postgres; in imported libraries it may be negative."""
 
+
+def path_of(given: Path | str) -> Path:
+    """The path that a caller gives.
+
+    Raises:
+        InputError: It is neither a text nor a `Path`, or no file can have that name.
+    """
+    if not isinstance(given, Path | str):
+        raise InputError(f"a path is a text or a Path, not {given!r:.60}")
+    path = Path(given)
+    try:
+        is_name = b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:  # half of a surrogate pair
+        is_name = False
+    if not is_name:
+        raise InputError(f"no file can have the name {str(path)!r}")
+    return path
+
+
 _MOST_READ: Final = 10_000
 """Characters of a query that are read, in some 50 ms; all of a pasted file of a megabyte would take a minute."""
 
@@ -231,10 +252,12 @@ _LISTS: Final[dict[Any, tuple[type, str]]] = {
     Sequence[str]: (str, "a list of texts"),
     Sequence[int]: (Integral, "a list of whole numbers"),
 }
+# What is in them, and what they take, is for the method to check.
+_FORMS: Final[dict[Any, tuple[Any, str]]] = {Mapping: (Mapping, "a dict"), Callable: (Callable, "a function")}
 
 
 def check_arguments(method: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Check arguments of a method by its signature, where that says plain types: texts, numbers, times, names, lists.
+    """Check arguments of a method where its signature says plain types, such as texts, numbers, lists and dicts.
 
     Whatever else it takes, such as messages, the method has to check itself.
 
@@ -271,7 +294,9 @@ def _plain_parameters(method: Callable[..., Any]) -> tuple[Sequence[str], Mappin
 
 def _fits(value: Any, plain: Any) -> bool:
     if get_origin(plain) is Literal:
-        return value in get_args(plain)
+        return isinstance(value, str) and value in get_args(plain)  # an array would be compared member by member
+    if get_origin(plain) in _FORMS:
+        return isinstance(value, _FORMS[get_origin(plain)][0])
     if isinstance(value, bool):  # which is a number in Python, and none in Postgres
         return plain is bool
     if plain in _PLAIN:
@@ -284,4 +309,5 @@ def _words(hint: Any) -> Sequence[str]:
     """What a value of a plain type is, in words; nothing for a type that is not plain."""
     if get_origin(hint) is Literal:
         return [repr(value) for value in get_args(hint)]
-    return [known[1]] if (known := (_PLAIN | _LISTS).get(hint)) else []
+    known = (_PLAIN | _LISTS).get(hint) or _FORMS.get(get_origin(hint))
+    return [known[1]] if known else []

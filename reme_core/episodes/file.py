@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from reme_core.errors import InputError
-from reme_core.given import LARGEST_MEASURE
+from reme_core.given import LARGEST_MEASURE, path_of
 from reme_core.text.whole_files import replacement_of
 
 AgentMemory = dict[str, Any]
@@ -59,7 +59,7 @@ def read_memory(path: str | Path) -> TracedMemory:
             because it was cut off, the message names the byte with the error.
     """
     try:
-        raw = Path(path).read_bytes()
+        raw = path_of(path).read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     try:
@@ -166,7 +166,7 @@ def write_memory(memory: AgentMemory, path: str | Path) -> None:
             cannot be written; the old file is unchanged.
     """
     check_memory(memory, f"the memory cannot be saved, and {path} is as it was")
-    target = Path(path).resolve()  # the file behind a symbolic link is replaced, and the link stays
+    target = path_of(path).resolve()  # the file behind a symbolic link is replaced, and the link stays
     try:
         text = json.dumps(memory, indent=2)
     except (TypeError, ValueError) as error:

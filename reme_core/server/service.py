@@ -12,6 +12,7 @@ from starlette.requests import Request
 from reme_core.engine import Engine
 from reme_core.errors import InputError
 from reme_core.flows.execute import Response
+from reme_core.given import path_of
 from reme_core.server.auth import Access, ApiKeys, access_of
 from reme_core.server.errors import degraded_for_caller
 from reme_core.server.hosts import LOOPBACK
@@ -63,14 +64,12 @@ def library_folder(path: str, workspace: str, settings: Settings, *, is_local: b
     lie only if the service `is_local`: then only programs on this machine reach it, all with the same rights.
 
     Raises:
-        InputError: The folder, or the file in it, lies elsewhere.
+        InputError: No folder can have that name, or it, or the file in it, lies elsewhere.
     """
     folders = (*settings.library_dirs, settings.data_dir, *([Path()] if is_local else []))
     allowed = [folder.resolve() for folder in folders]
-    if "\0" in path:
-        raise InputError("path: it may not contain a NUL")
     # Both are resolved before the comparison, since `..` or a symbolic link in either could lead out of the folder.
-    folder = Path(path).resolve()
+    folder = path_of(path).resolve()
     file = library_path(folder, workspace).resolve()
     for root in allowed:
         if folder.is_relative_to(root) and file.is_relative_to(root):

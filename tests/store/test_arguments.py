@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
 
+import numpy as np
 import pytest
 
 from reme_core import AsyncReMe, ReMe
@@ -50,6 +51,13 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: reme.recall("w", "Tea", top_k=3), "there is no filter 'top_k'; did you mean 'limit'?"),
         (lambda reme: reme.memories.list("w", userid="ann"), "there is no filter 'userid'; did you mean 'user_id'?"),
         (lambda reme: reme.retrieve("w", "Tea", limit=3), "no option 'limit'; did you mean 'top_k'?"),
+        (lambda reme: reme.recall("w", "Tea", type_weights="insight"), "type_weights is a dict or None, not 'insight'"),
+        (lambda reme: reme.recall("w", "Tea", fusion=np.zeros(2)), "fusion is 'convex' or 'rrf' or None, not array"),
+        (lambda reme: reme.workspaces.reembed("w", on_progress=5), "on_progress is a function or None, not 5"),
+        (lambda reme: reme.workspaces.load("w", 5), "a path is a text or a Path, not 5"),
+        (lambda reme: reme.workspaces.load("w", "a\0.jsonl"), r"no file can have the name 'a\x00.jsonl'"),
+        (lambda reme: reme.workspaces.dump("w", "a\ud800.jsonl"), r"no file can have the name 'a\ud800.jsonl'"),
+        (lambda reme: reme.episodes.load("w", "a\0.json"), "no file can have the name"),
         (lambda reme: ReMe(pool_size="x"), "pool_size: Input should be a valid integer"),
     ],
 )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from reme_core.errors import InputError, LibraryError
+from reme_core.given import path_of
 from reme_core.store import change
 from reme_core.store.libraries.dialects import ALIASES, WireRow, excerpt, memory_of_node, type_of
 from reme_core.types import PERSONAL_KINDS, SCOPES, Kind, Memory
@@ -178,7 +179,7 @@ def library_path(path: Path | str, workspace: str) -> Path:
     >>> library_path(".", "team/alice").name
     'team%2Falice.jsonl'
     """
-    path = Path(path)
+    path = path_of(path)
     is_folder = os.path.isdir(path)  # noqa: PTH112 - `Path.is_dir` raises where nobody may look
     return path / f"{workspace.translate(_NOT_IN_FILE_NAMES)}.jsonl" if is_folder else path
 
