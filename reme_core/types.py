@@ -204,7 +204,7 @@ class Message(Scoped, _FromClient):
 
     role: Role = "user"
     content: str = ""
-    author: str = Field("", validation_alias=AliasChoices("author", "name"))
+    author: str = Field(default="", validation_alias=AliasChoices("author", "name"))
     """Who speaks, if the role does not say it."""
     message_id: str = Field(default_factory=new_id, min_length=1, validation_alias=AliasChoices("message_id", "id"))
     session_id: str = ""
@@ -276,7 +276,7 @@ class Memory(Scoped):
     """The situation in which it helps (task and tool memories); recall compares queries with it."""
     content: str = ""
     keywords: list[str] = Field(default_factory=list)
-    importance: float = Field(0.5, ge=0, le=1)
+    importance: float = Field(default=0.5, ge=0, le=1)
     score: float = 0.0
     """How good it is, in the judgement of who made it; recall does not change it."""
     status: Status = Status.ACTIVE

@@ -64,7 +64,7 @@ class Episode(StrictlyNamed):
     score: Measure = 0.0
     """How well the attempt went, 0 to 1."""
     steps: Count = 0
-    summary: str = Field("", validation_alias=AliasChoices("summary", "trajectory_summary"))
+    summary: str = Field(default="", validation_alias=AliasChoices("summary", "trajectory_summary"))
     """What happened, in a sentence or two."""
     mistakes: list[str] = Field(default_factory=list)
     successes: list[str] = Field(default_factory=list)

@@ -92,7 +92,7 @@ class Settings(Section):
     `identity`, `contact`, `devices`), or single kinds; docs/security.md lists them."""
     allow_default_workspace: bool = True
     """Whether an adapter that is given no workspace uses `default`, which all share; otherwise that is an error."""
-    pool_size: int = Field(8, ge=1)
+    pool_size: int = Field(default=8, ge=1)
     """Connections of one process at the most. One workspace gets half of them for its reads and a quarter for its
     writes, so that others are served while its locks are held."""
     limits: LimitSettings = Field(default_factory=LimitSettings)

@@ -89,9 +89,9 @@ class ModelSettings(Section):
     base_url: str = ""
     api_key: SecretStr = SecretStr("")
     params: dict[str, Any] = Field(default_factory=dict)
-    timeout_seconds: float = Field(60.0, gt=0)
-    max_retries: int = Field(3, ge=0)
-    max_concurrency: int = Field(16, ge=1)
+    timeout_seconds: float = Field(default=60.0, gt=0)
+    max_retries: int = Field(default=3, ge=0)
+    max_concurrency: int = Field(default=16, ge=1)
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         # Settings are printed in logs and errors, and a URL or a header may have a password in it.
@@ -106,9 +106,9 @@ class ChatSettings(ModelSettings):
 class EmbeddingSettings(ModelSettings):
     """An embedding model of `openai` (any compatible endpoint), `dashscope`, or `local`, which works offline."""
 
-    dimensions: int | None = Field(None, ge=1)
+    dimensions: int | None = Field(default=None, ge=1)
     """Sent to the endpoint only if set, since some servers refuse the field."""
-    batch_size: int = Field(0, ge=0)
+    batch_size: int = Field(default=0, ge=0)
     """Texts in one request; 0 is the provider's limit."""
 
 
@@ -141,12 +141,12 @@ class HttpSettings(Section):
     allowed_hosts: Hosts = Field(default_factory=list)
     """Hosts that requests may name, and that web pages which use the service may come from: `reme.example`. This
     machine's own names and addresses are always allowed; `*` allows every host, and so every web page."""
-    limit_concurrency: int = Field(1000, ge=1)
+    limit_concurrency: int = Field(default=1000, ge=1)
     """Requests at a time; those that come beside them are refused with 503."""
-    timeout_keep_alive: int = Field(60, ge=0)
-    max_body_bytes: int = Field(32 * 2**20, ge=1)
+    timeout_keep_alive: int = Field(default=60, ge=0)
+    max_body_bytes: int = Field(default=32 * 2**20, ge=1)
     """Larger requests are refused; a long trajectory has about a megabyte."""
-    timeout_seconds: float = Field(300.0, gt=0)
+    timeout_seconds: float = Field(default=300.0, gt=0)
     """Requests that take longer are cancelled. Summaries take long, since they wait for chat models."""
 
 
@@ -193,10 +193,10 @@ class VectorShares(Section):
     Measured (docs/retrieval.md), all but `tool`: it is that of `task`, whose memories are found by the same fields.
     """
 
-    conversation: float = Field(0.5, ge=0, le=1)
-    personal: float = Field(0.6, ge=0, le=1)
-    task: float = Field(0.9, ge=0, le=1)
-    tool: float = Field(0.9, ge=0, le=1)
+    conversation: float = Field(default=0.5, ge=0, le=1)
+    personal: float = Field(default=0.6, ge=0, le=1)
+    task: float = Field(default=0.9, ge=0, le=1)
+    tool: float = Field(default=0.9, ge=0, le=1)
 
 
 class RecallSettings(Section):
@@ -204,11 +204,11 @@ class RecallSettings(Section):
 
     fusion: Literal["convex", "rrf"] = "convex"
     vector_share: VectorShares = Field(default_factory=VectorShares)
-    exact_below: int = Field(5_000, ge=0)
+    exact_below: int = Field(default=5_000, ge=0)
     """A workspace with fewer vectors has no HNSW index: a scan finds the nearest ones exactly."""
-    index_megabytes: int = Field(2_000, ge=64)
+    index_megabytes: int = Field(default=2_000, ge=64)
     """Most memory that the server may take to build an HNSW index; a graph that does not fit takes far longer."""
-    patience: float = Field(20.0, gt=0)
+    patience: float = Field(default=20.0, gt=0)
     """Seconds that one retrieval waits for chat and rerank models; then it answers with what recall found."""
     log: bool = True
     """Log each recall in the tables `retrieval` and `retrieval_hit`."""
@@ -219,28 +219,28 @@ class WorkerSettings(Section):
 
     embedded: bool = True
     """Run jobs in each process that records messages; to be switched off where `reme worker` runs."""
-    after_messages: int = Field(6, ge=1)
+    after_messages: int = Field(default=6, ge=1)
     """Messages of users and assistants that wait; with so many, a conversation is summarised at once."""
-    after_seconds: float = Field(30.0, ge=0, le=_SECONDS)
+    after_seconds: float = Field(default=30.0, ge=0, le=_SECONDS)
     """Otherwise it is summarised when nothing was said for so long."""
-    concurrency: int = Field(4, ge=1)
+    concurrency: int = Field(default=4, ge=1)
     """Jobs at a time in one process, each of another workspace."""
-    max_attempts: int = Field(8, ge=0)
+    max_attempts: int = Field(default=8, ge=0)
     """How often a job that fails is tried again."""
-    stop_seconds: float = Field(20.0, ge=0)
+    stop_seconds: float = Field(default=20.0, ge=0)
     """How long a job may go on after its worker was asked to stop."""
-    reflect_every_hours: float = Field(24.0, ge=0, le=MAX_HOURS)
+    reflect_every_hours: float = Field(default=24.0, ge=0, le=MAX_HOURS)
     """Time between reflections on the memories of a workspace, which may have a setting of its own; 0 is never."""
 
 
 class RetentionSettings(Section):
     """For how many days what nobody needs for remembering is kept; 0 is for ever. Workers see to it, hourly."""
 
-    log_days: float = Field(90.0, ge=0, le=_DAYS)
+    log_days: float = Field(default=90.0, ge=0, le=_DAYS)
     """Recalls and calls of models: the tables `retrieval`, `retrieval_hit` and `model_call`."""
-    job_days: float = Field(7.0, ge=0, le=_DAYS)
+    job_days: float = Field(default=7.0, ge=0, le=_DAYS)
     """Jobs that went well, and errors of jobs that are gone. What failed is kept until it goes well."""
-    history_days: float = Field(0.0, ge=0, le=_DAYS)
+    history_days: float = Field(default=0.0, ge=0, le=_DAYS)
     """Changes of memories (`memory_history`). How a memory read before that can no longer be looked up: of what was
     changed before, the last change of each memory is kept."""
 
@@ -278,25 +278,25 @@ class EpisodeSettings(Section):
     """Score from which the successes of an episode become rules of its task."""
     avoid_below: float = 0.50
     """Score below which the mistakes of an episode become rules of its task."""
-    consolidate_every: int = Field(20, ge=1)
+    consolidate_every: int = Field(default=20, ge=1)
 
 
 class WorkingSettings(Section):
     """Working memory: what leaves the window of a long task, and when."""
 
-    offload_from: int = Field(2_000, ge=1)
+    offload_from: int = Field(default=2_000, ge=1)
     """Tokens above which the output of a tool is offloaded, as in ReMe 0.2; in a small window an eighth of it."""
-    head_tokens: int = Field(200, ge=0)
+    head_tokens: int = Field(default=200, ge=0)
     """Tokens of the beginning of what is offloaded that stay in the window."""
-    tail_tokens: int = Field(100, ge=0)
+    tail_tokens: int = Field(default=100, ge=0)
     """The same of its end."""
-    compact_from: float = Field(0.7, gt=0, lt=1)
+    compact_from: float = Field(default=0.7, gt=0, lt=1)
     """Share of the window from which old turns give way to a summary."""
-    compact_to: float = Field(0.35, gt=0, lt=1)
+    compact_to: float = Field(default=0.35, gt=0, lt=1)
     """Share of the window that is left then."""
-    patience: float = Field(30.0, gt=0)
+    patience: float = Field(default=30.0, gt=0)
     """Seconds that a compaction waits for the chat model; then rules choose what stays."""
-    keep_days: float = Field(30.0, ge=0, le=_DAYS)
+    keep_days: float = Field(default=30.0, ge=0, le=_DAYS)
     """How long what left a window is kept after its conversation, or one that names it, was fitted; 0 is for ever.
 
     Workers see to it, hourly.

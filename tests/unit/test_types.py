@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import Enum
+from types import ModuleType
 
 import pytest
 
-from reme_core import Episode, Memory, ReMeError, TimeRange, ToolCallResult
+from reme_core import Episode, Memory, ReMeError, TimeRange, ToolCallResult, settings, types
+from reme_core.episodes import rules
 from reme_core.errors import InputError
+from reme_core.settings import sections
 from reme_core.store.filters import Filters
 from reme_core.types import Kind, Message, ToolCall, Trajectory, kinds_of
 
@@ -123,3 +128,11 @@ def test_arguments_that_json_has_no_form_for_are_told_as_texts() -> None:
 def test_half_a_surrogate_pair_in_a_name_is_no_json() -> None:
     with pytest.raises(InputError, match="a value that JSON cannot have"):
         Memory(content="a", metadata={"told": {"\ud800": 1}}).model_dump(mode="json")
+
+
+@pytest.mark.parametrize("module", [types, rules, settings, sections])
+def test_type_checkers_see_which_fields_may_be_left_out(module: ModuleType) -> None:
+    # Pyright takes a default that is given by its place for none, and wants an argument for the field.
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)]
+    fields = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Field"]
+    assert fields and not [ast.unparse(field) for field in fields if field.args]
