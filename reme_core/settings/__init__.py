@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 
@@ -115,6 +115,23 @@ class Settings(Section):
     embedding_model: dict[str, EmbeddingSettings] = Field(default_factory=dict)
     rerank_model: dict[str, RerankSettings] = Field(default_factory=dict)
     vector_store: dict[str, VectorStoreSettings] = Field(default_factory=dict)
+
+    if not TYPE_CHECKING:  # type checkers know the fields themselves
+
+        def __init__(self, /, **values: Any) -> None:
+            """Hold these values.
+
+            Raises:
+                ConfigurationError: A setting is unknown, or its value does not fit. Pydantic's own error would show
+                    what was given, passwords too.
+            """
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise ConfigurationError(explain(error, type(self))) from None
+
+        # As in `Given`: pydantic does not call it for what it reads itself.
+        __init__.__pydantic_base_init__ = True
 
     @field_validator("timezone")
     @classmethod

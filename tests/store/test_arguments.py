@@ -58,6 +58,8 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: reme.workspaces.load("w", "a\0.jsonl"), r"no file can have the name 'a\x00.jsonl'"),
         (lambda reme: reme.workspaces.dump("w", "a\ud800.jsonl"), r"no file can have the name 'a\ud800.jsonl'"),
         (lambda reme: reme.episodes.load("w", "a\0.json"), "no file can have the name"),
+        (lambda reme: Settings(pooler_url="postgresql://me:s3cret@db/agents"), "pooler_url needs database_url"),
+        (lambda reme: Settings(databse_url="me:s3cret@db"), "did you mean 'database_url'?"),
         (lambda reme: ReMe(pool_size="x"), "pool_size: Input should be a valid integer"),
     ],
 )
