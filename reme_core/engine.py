@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from reme_core.episodes.api import Episodes
-from reme_core.errors import InputError, NotFoundError, ReMeError
+from reme_core.errors import InputError, NotFoundError, ReMeError, did_you_mean
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
@@ -34,7 +34,7 @@ from reme_core.store.messages import conversation, record
 from reme_core.store.profile import Profile, get_profile
 from reme_core.store.recall import Recall, Vector
 from reme_core.store.recall_sql import Plan
-from reme_core.store.rows import within_scope
+from reme_core.store.rows import check_scope, within_scope
 from reme_core.store.workspaces import Workspaces
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.text.framework_messages import from_frameworks
@@ -350,9 +350,14 @@ class Engine:
         Raises:
             InputError: The query is empty, or another argument does not fit.
         """
-        if "limit" in more:  # as `recall` calls it; a flow takes no notice of what it does not know
-            raise InputError("there is no option 'limit'; did you mean 'top_k'?")
-        return await self.execute(f"retrieve_{kind}_memory", workspace_id=workspace, query=query, top_k=top_k, **more)
+        name = f"retrieve_{kind}_memory"
+        known = self.flows.catalog.get(name).fields | {"config"}
+        for option in more.keys() - known:  # a flow takes no notice of what it does not know
+            meant = "top_k" if option == "limit" else option  # `recall` calls it so
+            hint = did_you_mean(meant, known, f"there are {', '.join(sorted(known))}")
+            raise InputError(f"there is no option {option!r}; {hint}")
+        # To a flow the empty name is the workspace `default`, which all share.
+        return await self.execute(name, workspace_id=check_workspace(workspace), query=query, top_k=top_k, **more)
 
     async def engine(self, workspace: str, *, write: bool = False) -> SqlEngine:
         """A SQLAlchemy engine whose connections stand in one workspace; with `reme_core.tables`, SQL from Python.
@@ -393,7 +398,7 @@ class Engine:
 
         It reads only memories of this `user_id`, `agent_id` and `run_id`; a name that is not given is empty.
         """
-        return await self.execute("reflect", workspace_id=workspace, **scope)
+        return await self.execute("reflect", workspace_id=check_workspace(workspace), **check_scope(scope))
 
     async def _reflect(self, workspace: str) -> None:
         for scope in await self.memories.scopes(workspace):

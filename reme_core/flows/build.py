@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -90,6 +90,13 @@ class Flow:
         """Its steps, in the order of the text."""
         return leaves(self.plan)
 
+    @cached_property
+    def fields(self) -> Set[str]:
+        """The fields that a request may have; of a flow that deletes, only those that it reads."""
+        read = {name.removeprefix("extra.") for step in self.steps for name in step.op.reads | step.op.uses}
+        inputs = self.state.inputs()
+        return {"workspace_id", *self.input_schema, *(read & inputs if self.deletes else read | inputs)}
+
     @property
     def deletes(self) -> bool:
         """Whether it deletes what a request names."""
@@ -103,9 +110,7 @@ class Flow:
     def _refuse_mistyped(self, request: Mapping[str, Any]) -> None:
         # A `userid` would say nothing: the memories of everybody would be found. Of a flow that deletes, any unknown
         # field is refused, which may have been meant to say what to delete; to others, a field may be an op's own.
-        read = {name.removeprefix("extra.") for step in self.steps for name in step.op.reads | step.op.uses}
-        inputs = self.state.inputs()
-        known = {"workspace_id", *self.input_schema, *(read & inputs if self.deletes else read | inputs)}
+        known = self.fields
         forms = {name.removesuffix("_id"): name for name in known} | {name: name for name in known}
         for name, value in request.items():
             if name in known | _IN_EVERY_REQUEST or value is None:

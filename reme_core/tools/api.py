@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from reme_core.flows.execute import Response
-from reme_core.postgres.database import Database
+from reme_core.postgres.database import Database, check_workspace
 from reme_core.store import tool_calls
 from reme_core.store.tool_calls import ToolCallResult, ToolStatistics
 from reme_core.tools.record import store_calls
@@ -52,7 +52,9 @@ class Tools:
         Raises:
             InputError: None of the tools has calls.
         """
-        return await self._execute("summary_tool_memory", workspace_id=workspace, tool_names=list(tool_names))
+        return await self._execute(
+            "summary_tool_memory", workspace_id=check_workspace(workspace), tool_names=list(tool_names)
+        )
 
     async def guidance(
         self, workspace: str, tool_names: Sequence[str] = (), *, query: str = "", limit: int = 3
@@ -66,5 +68,6 @@ class Tools:
             InputError: Neither tools nor a query are given.
         """
         return await self._execute(
-            "retrieve_tool_memory", workspace_id=workspace, tool_names=list(tool_names), query=query, top_k=limit
-        )
+            "retrieve_tool_memory", workspace_id=check_workspace(workspace), tool_names=list(tool_names), query=query,
+            top_k=limit,
+        )  # fmt: skip
