@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from reme_core.episodes.api import Episodes
-from reme_core.errors import InputError, NotFoundError, ReMeError, did_you_mean
+from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response
@@ -280,9 +280,7 @@ class Engine:
         said = read_messages(from_frameworks(messages))
         said = [m if m.session_id else m.model_copy(update={"session_id": session_id}) for m in said]
         said = within_scope(said, scope)
-        if not said:
-            return []
-        return await self.record_if(None, workspace, said, wait=wait)
+        return await self.record_if(None, workspace, said, wait=wait) if said else []
 
     async def record_if(
         self,
@@ -350,14 +348,10 @@ class Engine:
         Raises:
             InputError: The query is empty, or another argument does not fit.
         """
-        name = f"retrieve_{kind}_memory"
-        known = self.flows.catalog.get(name).fields | {"config"}
-        for option in more.keys() - known:  # a flow takes no notice of what it does not know
-            meant = "top_k" if option == "limit" else option  # `recall` calls it so
-            hint = did_you_mean(meant, known, f"there are {', '.join(sorted(known))}")
-            raise InputError(f"there is no option {option!r}; {hint}")
+        flow = self.flows.catalog.get(f"retrieve_{kind}_memory")
+        flow.refuse_unknown(more)
         # To a flow the empty name is the workspace `default`, which all share.
-        return await self.execute(name, workspace_id=check_workspace(workspace), query=query, top_k=top_k, **more)
+        return await self.execute(flow.name, workspace_id=check_workspace(workspace), query=query, top_k=top_k, **more)
 
     async def engine(self, workspace: str, *, write: bool = False) -> SqlEngine:
         """A SQLAlchemy engine whose connections stand in one workspace; with `reme_core.tables`, SQL from Python.

@@ -57,6 +57,7 @@ class Kind(enum.StrEnum):
 PERSONAL_KINDS = (Kind.OBSERVATION, Kind.INSIGHT, Kind.CUSTOM, Kind.INSTRUCTION, Kind.PROFILE)
 TASK_KINDS = (Kind.TASK, Kind.RULE, Kind.MISTAKE)
 TOOL_KINDS = (Kind.TOOL,)
+_FAMILIES: Final = {"personal": PERSONAL_KINDS, "task": TASK_KINDS, "tool": TOOL_KINDS}
 
 
 class Status(enum.StrEnum):
@@ -89,6 +90,8 @@ class TimeRange(Given):
 
 class _FromClient(Given):
     """Base of what clients send: some send `null` for a field that they leave out, or an empty text for a time."""
+
+    model_config = ConfigDict(extra="ignore")
 
     @model_validator(mode="before")
     @classmethod
@@ -200,7 +203,7 @@ class Message(Scoped, _FromClient):
     "yesterday" a meaning. If `content` comes in parts, their text is kept.
     """
 
-    model_config = ConfigDict(populate_by_name=True, extra="ignore")
+    model_config = ConfigDict(populate_by_name=True)
 
     role: Role = "user"
     content: str = ""
@@ -227,8 +230,6 @@ class Message(Scoped, _FromClient):
 
 class Trajectory(_FromClient, Observed, StrictlyNamed):
     """One attempt at a task: its messages, and how well it went (`score`, 0 to 1)."""
-
-    model_config = ConfigDict(extra="ignore")
 
     task_id: str = ""
     messages: list[Message] = Field(default_factory=list)
@@ -393,9 +394,8 @@ def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
     Raises:
         InputError: There is no such kind.
     """
-    families = {"personal": PERSONAL_KINDS, "task": TASK_KINDS, "tool": TOOL_KINDS}
     names = [kind] if isinstance(kind, str) else kind or ()
     # "task" is a family and a kind; here it means the family.
-    if unknown := [name for name in names if name not in (*families, *Kind)]:
+    if unknown := [name for name in names if name not in (*_FAMILIES, *Kind)]:
         raise InputError(f"there is no kind {unknown[0]!r}; known are {', '.join(['personal', *Kind])}")
-    return list(dict.fromkeys(str(member) for name in names for member in families.get(str(name)) or (Kind(name),)))
+    return list(dict.fromkeys(str(member) for name in names for member in _FAMILIES.get(str(name)) or (Kind(name),)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -106,6 +106,15 @@ class Flow:
     def only_reads(self) -> bool:
         """Whether it leaves all that is remembered as it is; not of a flow with ops that do not say so."""
         return all(step.op.only_reads for step in self.steps)
+
+    def refuse_unknown(self, options: Iterable[str]) -> None:
+        """Raise an `InputError` for an option that it does not take: it would run, and take no notice of that."""
+        known = self.fields | {"config"}
+        for option in options:
+            if option not in known:
+                meant = "top_k" if option == "limit" else option  # `recall` calls it so
+                hint = did_you_mean(meant, known, f"there are {', '.join(sorted(known))}")
+                raise InputError(f"there is no option {option!r}; {hint}")
 
     def _refuse_mistyped(self, request: Mapping[str, Any]) -> None:
         # A `userid` would say nothing: the memories of everybody would be found. Of a flow that deletes, any unknown

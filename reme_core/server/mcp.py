@@ -150,7 +150,7 @@ class _Handlers:
         return self._tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
-        async with self._answering(name):
+        async with self._answer_safely(name):
             if name not in self._models:
                 more = "" if self._service.reme.settings.mcp.tools == "all" else "; the setting mcp.tools adds others"
                 raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}{more}")
@@ -163,7 +163,7 @@ class _Handlers:
 
     async def list_resources(self) -> list[types.Resource]:
         access = self._access()
-        async with self._answering("resources/list"):
+        async with self._answer_safely("resources/list"):
             workspaces = await self._service.reme.workspaces.list()
         names = [name for name in workspaces if access.allows(name)]
         return [
@@ -187,7 +187,7 @@ class _Handlers:
         ]
 
     async def read_resource(self, uri: AnyUrl) -> Iterable[ReadResourceContents]:
-        async with self._answering(str(uri)):
+        async with self._answer_safely(str(uri)):
             return await self._read(str(uri))
 
     async def _read(self, uri: str) -> Iterable[ReadResourceContents]:
@@ -211,7 +211,7 @@ class _Handlers:
         return [_NOTE_PROMPT]
 
     async def get_prompt(self, name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
-        async with self._answering(name):
+        async with self._answer_safely(name):
             arguments = arguments or {}
             if name != _NOTE_PROMPT.name:
                 raise NotFoundError(f"there is no prompt '{name}'; there is '{_NOTE_PROMPT.name}'")
@@ -234,8 +234,8 @@ class _Handlers:
                 description=_NOTE_PROMPT.description, messages=[types.PromptMessage(role="user", content=content)]
             )
 
-    def _answering(self, what: str) -> AbstractAsyncContextManager[None]:
-        return _answering(what, self._service.reme.settings.http.timeout_seconds)
+    def _answer_safely(self, what: str) -> AbstractAsyncContextManager[None]:
+        return _answer_safely(what, self._service.reme.settings.http.timeout_seconds)
 
     def _access(self) -> Access:
         request = self._server.request_context.request
@@ -246,7 +246,7 @@ class _Handlers:
 
 
 @asynccontextmanager
-async def _answering(what: str, timeout_seconds: float) -> AsyncIterator[None]:
+async def _answer_safely(what: str, timeout_seconds: float) -> AsyncIterator[None]:
     """Answer one request, under an id that the log names, within this time; of internal errors only the id is told."""
     # The SDK sends the message of an exception to the model. Those of other libraries could hold passwords or paths.
     request_id = new_id()
