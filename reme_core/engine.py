@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
@@ -99,7 +99,8 @@ class Engine:
         models = self._workspace_models = WorkspaceModels(database, default, on_call=noted)
         self._chats = chat_models(self.settings, on_call=noted)
         if self._agent_chat is not None:
-            self._agent_chat.on_call = noted  # the agent made it before there was a log
+            # The agent made it before there was a log.
+            self._agent_chat.on_call = noted
             self._chats["default"] = self._agent_chat
         self.chat = self._chats.get("default")
         for problem in unused_models(self.settings):
@@ -111,11 +112,14 @@ class Engine:
             database, models, on_growth=self._indexing.schedule_upkeep, on_erase=self.spools.erase_words
         )
         self.background = Background(
-            database, self.settings.worker,
-            summarise=self._summarise, reflect=self._reflect, embed=self._indexing.embed_everywhere,
+            database,
+            self.settings.worker,
+            summarise=self._summarise,
+            reflect=self._reflect,
             learn=lambda workspace: self.episodes.lessons.make_waiting(workspace),  # noqa: PLW0108 - made below
+            embed=self._indexing.embed_everywhere,
             has_chat=self.chat is not None,
-        )  # fmt: skip
+        )
         self.workspaces = Workspaces(
             database, models, on_clear=self.spools.clear, on_copy=self.background.queue_waiting
         )
@@ -272,7 +276,8 @@ class Engine:
             scope: The `user_id`, `agent_id` and `run_id` of messages that do not name them. Memories that are made of
                 the messages inherit them.
 
-        Returns the messages that were new or edited.
+        Returns:
+            The messages that were new or edited.
 
         Raises:
             InputError: One of them is not a message, or Postgres cannot store it. None was stored.
@@ -280,24 +285,12 @@ class Engine:
         said = read_messages(from_frameworks(messages))
         said = [m if m.session_id else m.model_copy(update={"session_id": session_id}) for m in said]
         said = within_scope(said, scope)
-        return await self.record_if(None, workspace, said, wait=wait) if said else []
-
-    async def record_if(
-        self,
-        check: Callable[[], Awaitable[None]] | None,
-        workspace: str,
-        said: Sequence[Message],
-        *,
-        wait: bool = False,
-    ) -> list[Message]:
-        """`record`, unless `check` raises an error, once it is its turn to write: then nothing is stored."""
-
-        async def within(conn: Any, new: list[Message]) -> None:
-            if check is not None:
-                await check()
-            await self.background.queue(conn, workspace, new)  # so that neither messages nor job are there alone
-
-        fresh = await record(self.database, workspace, said, within=within)
+        if not said:
+            return []
+        # The job is queued in the transaction that stores the messages, so that neither exists without the other.
+        fresh = await record(
+            self.database, workspace, said, within=lambda conn, new: self.background.queue(conn, workspace, new)
+        )
         self.background.start_embedded()
         embedded = self._indexing.embed_soon(workspace)
         if wait:
@@ -311,8 +304,10 @@ class Engine:
     async def erase_messages(self, workspace: str, message_ids: str | Sequence[str]) -> int:
         """Erase what messages said, and every memory that rests on one of them, from the database and the spools.
 
-        The messages stay as empty rows, so that recording them again adds nothing. Returns how many were erased, stored
-        ones and waiting ones.
+        The messages stay as empty rows, so that recording them again adds nothing.
+
+        Returns:
+            How many of the messages were erased, stored ones and waiting ones.
 
         Raises:
             NotFoundError: None of them exists, or all were erased before.

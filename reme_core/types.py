@@ -389,13 +389,12 @@ class HistoryEntry(BaseModel):
 
 
 def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
-    """The kinds that are meant by a kind, a family of kinds (`personal`, `task`, `tool`), or several; each once.
+    """The kinds meant by a kind, a family (`personal`, `task`, `tool`: the family, not the kind), or several; each once.
 
     Raises:
         InputError: There is no such kind.
     """
     names = [kind] if isinstance(kind, str) else kind or ()
-    # "task" is a family and a kind; here it means the family.
     if unknown := [name for name in names if name not in (*_FAMILIES, *Kind)]:
         raise InputError(f"there is no kind {unknown[0]!r}; known are {', '.join(['personal', *Kind])}")
-    return list(dict.fromkeys(str(member) for name in names for member in _FAMILIES.get(str(name)) or (Kind(name),)))
+    return list(dict.fromkeys(str(member) for name in names for member in _FAMILIES.get(str(name)) or [name]))

@@ -105,28 +105,16 @@ class SpoolFile:
         self._place: tuple[int, int] | None = None
         self._open: _Connection | None = None
 
-    def write(self, entries: Iterable[Entry], *, only_if: Entry | None = None) -> bool:
-        """Add entries, and return when they are on the disk; entries that are there already are skipped.
-
-        With `only_if`, nothing is added, and False returned, unless the file has that entry as it is given.
-        """
+    def write(self, entries: Iterable[Entry]) -> None:
+        """Add entries, and return when they are on the disk; entries that are there already are skipped."""
         new = list(entries)
 
-        def insert(file: sqlite3.Connection) -> bool:
-            if only_if is not None:
-                file.execute("begin immediate")  # so that nobody erases it before the others are added
-                if not _has(file, only_if):
-                    return False
+        def insert(file: sqlite3.Connection) -> None:
             file.executemany(_INSERT, [_row(entry) for entry in new])
             refused = [(entry.entry_id, entry.refusal) for entry in new if entry.refusal]
             file.executemany("insert or replace into refusal values (?, ?)", refused)
-            return True
 
-        return self._run(insert)
-
-    def has(self, entry: Entry) -> bool:
-        """Whether the file has the entry as it is given: nobody has erased a part of it."""
-        return self._run(lambda file: _has(file, entry))
+        self._run(insert)
 
     def read(self) -> dict[str, Entry]:
         """All entries by their ids, oldest first. Rows with invalid values are moved to `unreadable`, and logged."""
@@ -354,13 +342,6 @@ def _salvage(path: Path) -> list[Row]:
                     break
                 last, unreadable = last + 1, unreadable + 1  # try row by row, until the next readable page
     return rows
-
-
-def _has(file: sqlite3.Connection, entry: Entry) -> bool:
-    statement = f"select {_COLUMNS} from turn where entry_id = ?"
-    row: Row | None = file.execute(statement, [entry.entry_id]).fetchone()
-    # Read and written again, as the given one was.
-    return row is not None and _row(_entry(*row, b"")) == _row(entry)
 
 
 def _row(entry: Entry) -> Row:

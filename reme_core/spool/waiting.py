@@ -116,42 +116,16 @@ class Spool:
         """The entries that the database has refused for good, with the reason, oldest first."""
         return [entry for entry in self._all() if entry.refusal]
 
-    def still_has(self, entry: Entry) -> bool:
-        """Whether an entry waits as it was given out: nobody has delivered it or erased a part of it since."""
-        with self._file:
-            on_disk = self._place_of(entry)
-            if not on_disk or self._disk is None:
-                return on_disk is not None
-            try:
-                return self._disk.has(entry)
-            except SpoolError:  # what is in memory can still be delivered
-                return True
-
-    def set_aside(self, entry: Entry, reason: str, *, of: Entry | None = None) -> bool:
-        """Keep an entry that the database refuses: it is among `refusals`.
-
-        Returns whether it was kept: not if it is a part `of` one that others have delivered, or erased in part.
+    def set_aside(self, entry: Entry, reason: str) -> None:
+        """Keep an entry that the database refuses: it no longer waits, and is among `refusals`.
 
         Raises:
-            SpoolError: The file cannot be written; the refusal is in memory only, if at all.
+            SpoolError: The file cannot be written; the refusal is in memory only.
         """
-        refused = replace(entry, refusal=reason)
-        with self._file:
-            on_disk = self._place_of(of) if of is not None else False
-            if on_disk is None or (on_disk and self._disk and not self._disk.write([refused], only_if=of)):
-                return False
-            with self._memory:
-                self._entries[refused.entry_id] = refused
-                # What was written above is not written again: another process may have erased it by then.
-                (self._on_disk.add if on_disk else self._on_disk.discard)(refused.entry_id)
-        self.keep()
-        return True
-
-    def _place_of(self, entry: Entry) -> bool | None:
-        """Whether an entry is in the file; None if it does not wait, or not as it is given."""
         with self._memory:
-            is_there = self._entries.get(entry.entry_id) == entry
-            return entry.entry_id in self._on_disk if is_there else None
+            self._entries[entry.entry_id] = replace(entry, refusal=reason)
+            self._on_disk.discard(entry.entry_id)
+        self.keep()
 
     def accept(self) -> int:
         """Let refused entries wait again; returns their number."""

@@ -40,10 +40,6 @@ _outboxes: weakref.WeakSet[Outbox] = weakref.WeakSet()
 _of_parents: list[_Tasks] = []  # kept in a forked child, or the garbage collector would report them
 
 
-class _OutdatedError(Exception):
-    """What was to be recorded does not wait any more, or not in these words."""
-
-
 class Deduplicator:
     """Finds the messages and tool calls that were not handed over before."""
 
@@ -272,8 +268,10 @@ class Outbox:
         errors: list[Exception] = []
         try:
             for entry_id in [entry.entry_id for entry in waiting if entry.workspace == workspace]:
+                if (entry := self._spool.get(entry_id)) is None:
+                    continue  # another task or process has erased it
                 try:
-                    await self._deliver_entry(entry_id)
+                    await self._record_or_set_aside(entry)
                     done.append(entry_id)
                 except Exception as error:  # the database may still take others, unless it or the workspace is away
                     errors.append(error)
@@ -286,45 +284,31 @@ class Outbox:
         if errors:
             raise errors[0]
 
-    async def _deliver_entry(self, entry_id: str) -> None:
-        while (entry := self._spool.get(entry_id)) is not None:  # else another task or process has erased it
-            with contextlib.suppress(_OutdatedError):
-                await self._record_or_set_aside(entry, entry)
-                return
-            await asyncio.to_thread(self._spool.entries)  # to see what others have left of it
-
-    async def _record_or_set_aside(self, entry: Entry, whole: Entry) -> None:
-        """Record an entry, or a part of it. Parts that the database refuses for good are set aside."""
+    async def _record_or_set_aside(self, entry: Entry) -> None:
+        """Record an entry. Parts that the database refuses for good are set aside: trying again would not help."""
         try:
-            await self._record(entry, whole)
+            await self._record(entry)
         except _REFUSALS as error:
             if len(parts := entry.parts()) > 1:
                 for part in parts:
-                    await self._record_or_set_aside(part, whole)
+                    await self._record_or_set_aside(part)
                 return
             refused = replace(entry, entry_id=f"{entry.entry_id}/refused")
-            if not await asyncio.to_thread(self._spool.set_aside, refused, str(error), of=whole):
-                raise _OutdatedError from None
+            await asyncio.to_thread(self._spool.set_aside, refused, str(error))
             self._counts.set_aside += 1
             log.error(
                 "a turn of workspace '%s' cannot be recorded, and is set aside in %s: %s",
                 entry.workspace, self._spool, error,
             )  # fmt: skip
 
-    async def _record(self, entry: Entry, whole: Entry) -> None:
+    async def _record(self, entry: Entry) -> None:
         engine = await self._connection.engine()
         engine.spools.add(self._spool)
-
-        async def check() -> None:
-            if not await asyncio.to_thread(self._spool.still_has, whole):
-                raise _OutdatedError
-
         if entry.messages:
-            fresh = await engine.record_if(check, entry.workspace, entry.messages)
+            fresh = await engine.record(entry.workspace, entry.messages)
             self._counts.records += 1
             self._counts.messages += len(fresh)
         if entry.calls:
-            await check()
             await engine.tools.record(entry.workspace, entry.calls)
             self._counts.tool_calls += len(entry.calls)
 

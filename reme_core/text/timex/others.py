@@ -156,7 +156,7 @@ def _one_of(listed: str) -> str:
     return f"(?:{'|'.join(listed.split())})"
 
 
-def _meant(words: _Words) -> dict[str, str]:
+def _meanings(words: _Words) -> dict[str, str]:
     """Words such as "last week", with those that dateparser knows for them."""
     pairs = (one.partition("=") for one in words.spans.split("|"))
     return {said: known or said for said, _, known in pairs}
@@ -168,7 +168,7 @@ def _pattern(words: _Words) -> str:
     ago = " ".join(part for part in (before, rf"(?:\d{{1,3}}|{numbers}) {_one_of(words.units)}", after) if part)
     year = rf"(?: (?:{words.of})?(?:19|20)\d\d)"
     date = rf"\d{{1,2}}\.? (?:{words.of})?{months}{year}?|{months}{year}"
-    spans = "|".join(_meant(words))
+    spans = "|".join(_meanings(words))
     return rf"\b(?:(?P<near>{_one_of(words.near)})|(?P<spans>{spans})|(?P<ago>{ago})|(?P<date>{date}))\b"
 
 
@@ -185,7 +185,7 @@ SCREEN_WORDS: Final = frozenset(
 ) - {"an"}
 SCREEN: Final = regex(r"\d{4}-\d|\d[./]\d\d?[./]\d|\bil y a\b", re.IGNORECASE)
 DIRECTED: Final = "|".join(
-    one for words in _WORDS.values() for one in (*words.near.split(), *words.ago, *_meant(words)) if one
+    one for words in _WORDS.values() for one in (*words.near.split(), *words.ago, *_meanings(words)) if one
 )
 """What says by itself whether a time lies behind or ahead, as the alternatives of a pattern."""
 
