@@ -12,7 +12,7 @@ from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.text.ids import ConversationIds
 from reme_core.turn.connections import Client
 from reme_core.turn.memory import TurnMemory
-from reme_core.turn.options import TurnOptions
+from reme_core.turn.options import TurnOptions, check_session
 from reme_core.types import Message
 
 
@@ -60,8 +60,10 @@ class Turn:
             raise InputError(f"messages is the list to which the answer is appended, not {messages!r:.80}")
         if options.get("window") is not None:
             raise InputError("a Turn shows the model all messages it is given; give it those that fit (working.fit)")
+        if not isinstance(workspace, str):  # an adapter may be given none: then all users share one
+            raise InputError(f"workspace is a text, such as the id of the user, not {workspace!r:.60}")
         self._messages: list[MessageLike] = messages
-        self._session_id = session_id
+        self._session_id = check_session(session_id or None) or ""
         given: TurnOptions = {"write": "awaited", **options}
         self._memory = TurnMemory(client=reme, workspace_id=workspace, **given)
         self._begin = 0

@@ -148,3 +148,20 @@ def test_an_answer_that_nobody_could_append_is_no_turn(settings: Settings) -> No
 def test_a_window_is_refused_where_nothing_would_be_fitted(settings: Settings) -> None:
     with ReMe(settings) as reme, pytest.raises(InputError, match="shows the model all messages"):
         Turn(reme, "alice", [ASKED], window=1_000)
+
+
+@pytest.mark.parametrize(
+    ("workspace", "session_id", "told"),
+    [
+        (None, "s", "workspace is a text"),
+        ("alice", 5, "5 cannot name"),
+        ("alice", "a\0", "session_id"),
+        ("alice", " ", "name"),
+    ],
+)
+def test_whose_turn_it_is_and_of_which_conversation_is_checked_first(
+    settings: Settings, workspace: Any, session_id: Any, told: str
+) -> None:
+    # Without a name all users would share the workspace, and what cannot be stored would be lost at the end.
+    with ReMe(settings) as reme, pytest.raises(InputError, match=told):
+        Turn(reme, workspace, [], session_id=session_id)
