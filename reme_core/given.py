@@ -19,7 +19,7 @@ from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, Final, Literal, Self, Union, Unpack, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from reme_core.errors import InputError, did_you_mean
@@ -83,7 +83,14 @@ def moment_of(time: datetime) -> datetime:
     return _EARLIEST if aware < _EARLIEST else _LATEST if aware > _LATEST else aware
 
 
-Moment = Annotated[datetime, AfterValidator(moment_of)]
+def _refuse_year(given: Any) -> Any:
+    # To pydantic these are seconds since 1970: "2025" would be half an hour after its beginning.
+    if isinstance(given, str) and re.fullmatch(r"\d{4}(\d\d){0,2}", given.strip()):
+        raise ValueError("a point in time is written as 2025-01-31 or 2025-01-31T12:00")
+    return given
+
+
+Moment = Annotated[datetime, BeforeValidator(_refuse_year), AfterValidator(moment_of)]
 """A point in time, as `moment_of` makes it: every time zone and Postgres can show it."""
 
 # What other programs call it: if one were ignored, a conversation of last year would count as said today.

@@ -56,6 +56,7 @@ def test_the_text_is_taken_out_of_content_parts() -> None:
         (lambda: Memory(kind="x"), "kind: Input should be 'observation'"),
         (lambda: Memory(content="x", importance=2), "importance: Input should be less than or equal to 1, not 2"),
         (lambda: Message(role="cook"), "not 'cook'"),
+        (lambda: TimeRange(start="2025"), "start: a point in time is written as 2025-01-31"),
         (lambda: TimeRange(start="2026-01-02", end="2026-01-01"), "a time range cannot end (2026-01-01 "),
         (lambda: Episode(mistake_cards=[3]), "mistake_cards.0: Input should be a valid dictionary"),
         (ToolCallResult, "tool_name: Field required"),
