@@ -370,6 +370,12 @@ async def test_what_does_not_fit_is_said(reme: AsyncReMe) -> None:
         _ = reme_agentscope.nothing
 
 
+def test_all_that_is_for_the_installed_version_is_imported() -> None:
+    names: dict[str, object] = {}
+    exec("from reme_agentscope import *", names)
+    assert names["ReMeMiddleware"] is ReMeMiddleware
+
+
 # --- version 1, in an environment of its own --------------------------------------------------------------------------
 
 

@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agentscope.message import Msg
 
-    from reme_agentscope.long_term_memory import ReMeLongTermMemory
-    from reme_agentscope.middleware import ReMeMiddleware
+    from reme_agentscope.long_term_memory import ReMeLongTermMemory as ReMeLongTermMemory
+    from reme_agentscope.middleware import ReMeMiddleware as ReMeMiddleware
     from reme_core.types import Message
 
-__all__ = ["ReMeLongTermMemory", "ReMeMiddleware"]
-
 _HOMES = {"ReMeMiddleware": ("middleware", 2), "ReMeLongTermMemory": ("long_term_memory", 1)}
+_MAJOR = int(version("agentscope").partition(".")[0])
+
+# `import *` takes all of these, and the class for the other version cannot be imported.
+__all__ = [name for name, (_, major) in _HOMES.items() if major == _MAJOR]
 
 
 def read_message(msg: Msg) -> list[Message]:
     """A single message of the installed AgentScope as `Message`s."""
-    module = "convert" if int(version("agentscope").partition(".")[0]) >= 2 else "long_term_memory"
+    module = "convert" if _MAJOR >= 2 else "long_term_memory"
     messages: list[Message] = import_module(f"reme_agentscope.{module}").from_msg(msg)
     return messages
 
@@ -33,8 +35,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'reme_agentscope' has no attribute '{name}'")
     module, major = _HOMES[name]
-    installed = version("agentscope")
-    if int(installed.partition(".")[0]) != major:
+    if major != _MAJOR:
         other = next(other for other in _HOMES if other != name)
-        raise ImportError(f"{name} is for AgentScope {major}, and {installed} is installed; use {other}")
+        raise ImportError(f"{name} is for AgentScope {major}, and {version('agentscope')} is installed; use {other}")
     return getattr(import_module(f"reme_agentscope.{module}"), name)
