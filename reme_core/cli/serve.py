@@ -63,6 +63,8 @@ def mcp(
     settings = session.settings
     if transport is not None:
         settings.mcp.transport = transport.value
+    if settings.mcp.transport == "stdio" and (host is not None or port is not None):
+        raise InputError("--host and --port are for --transport sse and http; stdio listens nowhere")
     settings.mcp.host = host or settings.mcp.host
     settings.mcp.port = settings.mcp.port if port is None else port
     log_to_stderr(settings.log)

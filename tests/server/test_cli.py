@@ -490,3 +490,9 @@ def test_jobs_that_all_fail_are_an_error_with_the_reason(
     reme("record", "I moved to Rome in May.", "-w", "alice")
     reme(*command, code=5)
     assert "could not be reached" in reme.err and "reme jobs list" in reme.err
+
+
+def test_an_address_for_mcp_over_stdio_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["mcp", "--transport", "stdio", "--port", "9000"])
+    assert "--host and --port are for --transport sse and http" in " ".join(capsys.readouterr().err.split())

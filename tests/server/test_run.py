@@ -196,7 +196,8 @@ def test_a_service_that_is_stopped_closes_its_engine_in_order(
     migrated_data_dir: Path, free_port: int, tmp_path: Path, transport: str, signum: int
 ) -> None:
     port = ["--port", str(free_port)]
-    command = ["mcp", "--transport", transport, *port] if transport else ["serve", *port]
+    command = ["mcp", "--transport", transport] if transport else ["serve"]
+    command += port if transport != "stdio" else []
     script = (
         "import signal, sys\nfrom reme_core.cli.main import main\nfrom reme_core.engine import Engine\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # as what a shell starts in the background has it
