@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from numbers import Real
 from string import Template
 from typing import Any, Final, NamedTuple
 
@@ -51,12 +52,18 @@ class Item(NamedTuple):
     """In a search by vector, the cosine similarity, -1…1, of the nearest of its texts."""
 
 
+def _check_labels(labels: Any) -> None:
+    if not isinstance(labels, tuple | list) or not all(isinstance(label, str) for label in labels):
+        raise InputError(f"a namespace is several labels, such as ('users', 'ada'), not {labels!r:.60}")
+
+
 @dataclass(frozen=True, slots=True)
 class ItemWrite:
     """An item to put.
 
     Raises:
-        InputError: The value is not JSON, namespace and key are too long, or the minutes to live are not above 0.
+        InputError: Namespace, key or value is of another type, the value is not JSON, namespace and key are too
+            long, or the minutes to live are not above 0.
     """
 
     namespace: Namespace
@@ -69,13 +76,20 @@ class ItemWrite:
     """The vectors of its texts, by the texts' paths in the value."""
 
     def __post_init__(self) -> None:
+        _check_labels(self.namespace)
+        if not isinstance(self.key, str):
+            raise InputError(f"the key of an item is a text, not {self.key!r:.60}")
+        if not isinstance(self.value, dict | None):
+            raise InputError(f"the value of {self.key!r:.60} is a dict, or None to delete it; not {self.value!r:.60}")
         size = len("".join(encode_json([*self.namespace, self.key])).encode())
         if size > LONGEST_NAME:
             raise InputError(
                 f"namespace and key of an item take {LONGEST_NAME} bytes at the most, not {size}: {self.key[:40]!r}…;"
                 " put long texts into the value"
             )
-        if self.ttl is not None and (self.ttl is True or not (math.isfinite(self.ttl) and self.ttl > 0)):
+        if self.ttl is not None and (
+            not isinstance(self.ttl, Real) or self.ttl is True or not (math.isfinite(self.ttl) and self.ttl > 0)
+        ):
             raise InputError(f"ttl is how many minutes {self.key!r} lives, or None for ever; not {self.ttl!r}")
         try:
             encode_json(self.value)
@@ -89,6 +103,9 @@ class NamespacePattern:
 
     path: Namespace
     at_end: bool = False
+
+    def __post_init__(self) -> None:
+        _check_labels(self.path)
 
 
 class Items:
@@ -138,6 +155,7 @@ class Items:
         conditions = ItemFilter()
         where = [conditions.on("item.value", filters)] if filters else []
         values: dict[str, Any] = {"limit": limit, "offset": offset} | conditions.values
+        _check_labels(prefix)
         if prefix:
             where.append(_SQL["below"])
             labels = encode_json(prefix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import numpy as np
 import pytest
@@ -118,3 +118,24 @@ async def test_a_conversation_is_read_in_order_without_what_was_erased(reme: Asy
     await reme.record("w", [*said, Message(content="elsewhere", session_id="tuesday")])
     await reme.erase_messages("w", [said[1].message_id])
     assert [message.content for message in await reme.messages("w", "monday")] == ["one", "three"]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "told"),
+    [
+        (lambda: ItemWrite("users", "k", {}), "a namespace is several labels"),
+        (lambda: ItemWrite(("users", 5), "k", {}), "a namespace is several labels"),
+        (lambda: ItemWrite(("users",), 5, {}), "the key of an item is a text, not 5"),
+        (lambda: ItemWrite(("users",), "k", "tea"), "is a dict, or None to delete it; not 'tea'"),
+        (lambda: ItemWrite(("users",), "k", {}, ttl="5"), "ttl is how many minutes 'k' lives"),
+        (lambda: NamespacePattern("users"), "a namespace is several labels"),
+    ],
+)
+def test_what_is_no_item_is_refused_when_it_is_made(mistake: Callable[[], object], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        mistake()
+
+
+async def test_a_text_is_no_namespace_to_search_in(reme: AsyncReMe) -> None:
+    with pytest.raises(InputError, match="a namespace is several labels"):
+        await reme.items.search("acme", "users")  # type: ignore[arg-type]
