@@ -157,13 +157,14 @@ def add_error_handlers(app: FastAPI) -> None:
     async def answer_http_exception(request: Request, error: HTTPException) -> JSONResponse:
         code, message = _CODES.get(error.status_code, "bad_request"), str(error.detail)
         headers = dict(error.headers or {})
+        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
         if error.status_code == 404:
-            advice = did_you_mean(request.url.path, app.openapi()["paths"], "see /docs")
-            message = f"there is no {request.url.path} here; {advice}"
+            advice = did_you_mean(path, app.openapi()["paths"], "see /docs")
+            message = f"there is no {path} here; {advice}"
         elif error.status_code == 405:
             # What the document does not describe, such as a page of the inspector, has one route for each path.
-            headers["Allow"] = ", ".join(_allowed_methods(app, request.url.path)) or headers.get("Allow", "")
-            message = f"{request.url.path} takes {headers['Allow']} only"
+            headers["Allow"] = ", ".join(_allowed_methods(app, path)) or headers.get("Allow", "")
+            message = f"{path} takes {headers['Allow']} only"
         response = error_response(request.scope, error.status_code, code, message)
         response.headers.update(headers)
         return response

@@ -80,7 +80,8 @@ class Guard:
 
         problem: tuple[int, str, str] | None = None
         try:
-            if self._under_way > self._limit_concurrency and scope["path"] not in _LIVENESS:
+            path = scope["path"].removeprefix(scope.get("root_path", ""))
+            if self._under_way > self._limit_concurrency and path not in _LIVENESS:
                 most = f"no more than {self._limit_concurrency:,} at a time (http.limit_concurrency)"
                 problem = (503, "overloaded", f"{most}; try again in a moment")
             elif int(headers.get("content-length") or 0) > self._max_body_bytes:

@@ -49,6 +49,7 @@ async def serve_http(settings: Settings) -> None:
                 listening,
                 {"listens": "", "docs": "/docs", "inspector": "/inspector"},
                 timeout_keep_alive=http.timeout_keep_alive,
+                root_path=http.root_path,
             )
 
 

@@ -143,6 +143,8 @@ class HttpSettings(Section):
     machine's own names and addresses are always allowed; `*` allows every host, and so every web page."""
     limit_concurrency: int = Field(default=1000, ge=1)
     """Requests at a time; those that come beside them are refused with 503."""
+    root_path: str = Field(default="", pattern=r"^(/[\w.~-]+)*$")
+    """What a proxy takes away from the front of each path, such as `/memory`, for the links of the inspector."""
     timeout_keep_alive: int = Field(default=60, ge=0)
     max_body_bytes: int = Field(default=32 * 2**20, ge=1)
     """Larger requests are refused; a long trajectory has about a megabyte."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from reme_core import AsyncReMe, Episode, Memory, Message
 from reme_core.engine import Engine
@@ -20,6 +23,7 @@ from reme_core.server.inspector.look import difference
 from reme_core.server.inspector.page import day_of
 from reme_core.server.inspector.pages import _end_of
 from reme_core.turn.memory import TurnMemory
+from tests.server.conftest import Process
 
 FOLDER = Path(inspector.__file__).parent
 PAGES = [
@@ -181,6 +185,40 @@ async def test_a_key_opens_its_own_workspaces_alone(client: httpx.AsyncClient, r
     assert (await client.get(f"/v1/workspaces/mine/memories/{mine.memory_id}")).status_code == 401
     out = await client.post("/inspector/sign-out", headers=OURS)
     assert 'reme_key=""' in out.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("name", ["", "overview", "memory", "sign-in", "none"])
+async def test_behind_a_proxy_under_a_path_all_links_lead_below_it(app: FastAPI, reme: Engine, name: str) -> None:
+    memory = await remember(reme, "w", "Ann wears size 44.")
+    key = await ApiKeys(reme.database).create()
+    asked = f"/inspector/{name}?w=w&id={memory.memory_id}"
+    transport = httpx.ASGITransport(app, root_path="/ours")
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://localhost/ours", headers=OURS) as client,
+    ):
+        if name != "sign-in":
+            to_sign_in = (await client.get(asked)).headers["location"]
+            assert to_sign_in.startswith("/ours/inspector/sign-in?next=%2Fours%2Finspector")
+        signed_in = await client.post("/inspector/sign-in", data={"key": key, "next": f"/ours{asked}"})
+        assert signed_in.headers["location"] == f"/ours{asked}"
+        assert "Path=/ours/inspector" in signed_in.headers["set-cookie"]
+        page = await client.get(asked)
+        style = await client.get("/inspector/static/inspector.css")
+    assert (page.status_code, style.status_code) == (404 if name == "none" else 200, 200)
+    links = re.findall(r'(?:href|src|action)="([^"]+)"', page.text)
+    assert len(links) > 4
+    assert not [link for link in links if not link.startswith(("/ours/inspector", "?", "#"))]
+
+
+async def test_the_service_is_told_under_which_path_it_is(start: Callable[..., Process], free_port: int) -> None:
+    process = start("serve", "--port", str(free_port), "--set", "http.root_path=/ours")
+    await asyncio.to_thread(process.wait_until_healthy)
+    async with httpx.AsyncClient(base_url=process.url) as client:
+        assert 'href="/ours/inspector"' in (await client.get("/inspector")).text
+        assert (await client.get("/openapi.json")).json()["servers"] == [{"url": "/ours"}]
+        assert (await client.get("/helth")).json()["message"] == "there is no /helth here; did you mean '/health'?"
+        assert (await client.post("/metrics")).headers["allow"] == "GET"
 
 
 async def test_where_there_are_no_keys_any_text_signs_in_and_none_is_kept(client: httpx.AsyncClient) -> None:

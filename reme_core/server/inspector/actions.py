@@ -40,10 +40,10 @@ async def sign_in(request: Request, service: TheService) -> Response:
     except AccessError:
         return render(request, "sign_in.html", code=401, next=back, wrong=True)
     # Only to a page of the inspector, since the link to this page may have named any address as the next one.
-    answer = RedirectResponse(back if back.startswith("/inspector") else "/inspector", 303, headers=HEADERS)
+    answer = RedirectResponse(back if back.startswith(url("")) else url(""), 303, headers=HEADERS)
     if access.key_id:  # else there are no keys, and the text may be any
         secure = request.url.scheme == "https"
-        answer.set_cookie(KEY_COOKIE, key, path="/inspector", httponly=True, samesite="strict", secure=secure)
+        answer.set_cookie(KEY_COOKIE, key, path=url(""), httponly=True, samesite="strict", secure=secure)
     return answer
 
 
@@ -51,7 +51,7 @@ async def sign_in(request: Request, service: TheService) -> Response:
 async def sign_out() -> Response:
     """Forgets the key."""
     answer = _to("/sign-in")
-    answer.delete_cookie(KEY_COOKIE, path="/inspector")
+    answer.delete_cookie(KEY_COOKIE, path=url(""))
     return answer
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import datetime
 from difflib import SequenceMatcher
 from functools import cache
@@ -16,6 +17,8 @@ from urllib.parse import urlencode
 import jinja2
 from markupsafe import Markup, escape
 
+PREFIX: Final[ContextVar[str]] = ContextVar("reme_prefix", default="")
+"""What stands before all paths of the service in the request that is answered: ASGI's `root_path`."""
 _WORDS: Final = re.compile(r"[\u3400-\u9fff]|\w+|\s+|.", re.DOTALL)
 _MOST_COMPARED: Final = 1_000
 """Words that are compared one by one: it takes up to 40 ms, in which the service does nothing else."""
@@ -54,7 +57,8 @@ def _with_code(text: str) -> Markup:
 def url(path: str, **values: Any) -> str:
     """The address of a page of the inspector, without empty values."""
     kept = {name: value for name, value in values.items() if value not in ("", None)}
-    return f"/inspector{path}?{urlencode(kept)}" if kept else f"/inspector{path}"
+    address = f"{PREFIX.get()}/inspector{path}"
+    return f"{address}?{urlencode(kept)}" if kept else address
 
 
 def _moment(value: str | datetime) -> datetime:

@@ -20,7 +20,7 @@ from reme_core.given import moment_of
 from reme_core.postgres.database import check_workspace
 from reme_core.server.auth import Access, key_in_headers
 from reme_core.server.errors import AccessError, log_own_error, message_for_caller, status_of
-from reme_core.server.inspector.look import environment, url
+from reme_core.server.inspector.look import PREFIX, environment, url
 from reme_core.server.service import TheService
 from reme_core.store.sql import load
 
@@ -78,7 +78,7 @@ def render(request: Request, template: str, *, code: int = 200, **values: Any) -
     text = environment(language).get_template(template).render(request=request, language=language, **values)
     answer = HTMLResponse(text, code, headers=HEADERS)
     if request.query_params.get("lang"):
-        answer.set_cookie(LANGUAGE_COOKIE, language, path="/inspector", samesite="strict", httponly=True)
+        answer.set_cookie(LANGUAGE_COOKIE, language, path=url(""), samesite="strict", httponly=True)
     return answer
 
 
@@ -118,6 +118,7 @@ class PageRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def handle_with_pages(request: Request) -> Response:
+            PREFIX.set(request.scope.get("root_path", "").rstrip("/"))
             try:
                 _check_origin(request)
                 return await handle(request)
@@ -143,7 +144,7 @@ def _check_origin(request: Request) -> None:
 
 def _to_sign_in(request: Request) -> RedirectResponse:
     asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    back = asked if request.method == "GET" else "/inspector"
+    back = asked if request.method == "GET" else url("")
     return RedirectResponse(url("/sign-in", next=back), 303, headers=HEADERS)
 
 

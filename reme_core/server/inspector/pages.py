@@ -39,7 +39,7 @@ def _list(rows: list[Row], p: int, size: int = _PER_PAGE) -> dict[str, Any]:
 
 
 @router.get("/sign-in")
-async def sign_in(request: Request, next: Text = "/inspector") -> HTMLResponse:  # noqa: A002 - the name in the address
+async def sign_in(request: Request, next: Text = "") -> HTMLResponse:  # noqa: A002 - the name in the address
     """Asks for an API key."""
     return render(request, "sign_in.html", next=next, wrong=False)
 
