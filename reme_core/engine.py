@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from reme_core.episodes.api import Episodes
-from reme_core.errors import InputError, NotFoundError, ReMeError
+from reme_core.errors import NotFoundError, ReMeError
 from reme_core.flows.catalog import Catalog
 from reme_core.flows.deps import Deps
 from reme_core.flows.execute import Flows, Response

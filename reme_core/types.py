@@ -389,7 +389,7 @@ class HistoryEntry(BaseModel):
 
 
 def kinds_of(kind: str | Sequence[str] | None) -> list[str]:
-    """The kinds meant by a kind, a family (`personal`, `task`, `tool`: the family, not the kind), or several; each once.
+    """The kinds meant by a kind, a family (`personal`, `task` with rules and mistakes, `tool`), or several; each once.
 
     Raises:
         InputError: There is no such kind.

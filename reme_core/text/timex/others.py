@@ -211,7 +211,7 @@ def find(text: str, now: datetime, language: str) -> list[Expression]:
         # dateparser knows number words in some of the languages only, so digits take their place.
         values = dict(pair.split("=") for pair in _WORDS[language].numbers.split())
         plain = " ".join(values.get(word.lower(), word) for word in match[0].split()) if match["ago"] else match[0]
-        plain = _meant(_WORDS[language]).get(plain.lower(), plain)
+        plain = _meanings(_WORDS[language]).get(plain.lower(), plain)
         # Without seconds, so that queries of one minute share a parser.
         base = now.replace(second=0, microsecond=0, tzinfo=None)
         read = _parser(language, base).get_date_data(plain)
