@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 from urllib.parse import quote, unquote, urlsplit
@@ -150,7 +150,7 @@ class _Handlers:
         return self._tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
-        async with self._answer_safely(name):
+        async with _answer_safely(self._service, name):
             if name not in self._models:
                 more = "" if self._service.reme.settings.mcp.tools == "all" else "; the setting mcp.tools adds others"
                 raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}{more}")
@@ -163,7 +163,7 @@ class _Handlers:
 
     async def list_resources(self) -> list[types.Resource]:
         access = self._access()
-        async with self._answer_safely("resources/list"):
+        async with _answer_safely(self._service, "resources/list"):
             workspaces = await self._service.reme.workspaces.list()
         names = [name for name in workspaces if access.allows(name)]
         return [
@@ -187,7 +187,7 @@ class _Handlers:
         ]
 
     async def read_resource(self, uri: AnyUrl) -> Iterable[ReadResourceContents]:
-        async with self._answer_safely(str(uri)):
+        async with _answer_safely(self._service, str(uri)):
             return await self._read(str(uri))
 
     async def _read(self, uri: str) -> Iterable[ReadResourceContents]:
@@ -211,7 +211,7 @@ class _Handlers:
         return [_NOTE_PROMPT]
 
     async def get_prompt(self, name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
-        async with self._answer_safely(name):
+        async with _answer_safely(self._service, name):
             arguments = arguments or {}
             if name != _NOTE_PROMPT.name:
                 raise NotFoundError(f"there is no prompt '{name}'; there is '{_NOTE_PROMPT.name}'")
@@ -234,9 +234,6 @@ class _Handlers:
                 description=_NOTE_PROMPT.description, messages=[types.PromptMessage(role="user", content=content)]
             )
 
-    def _answer_safely(self, what: str) -> AbstractAsyncContextManager[None]:
-        return _answer_safely(what, self._service.reme.settings.http.timeout_seconds)
-
     def _access(self) -> Access:
         request = self._server.request_context.request
         # Over stdio the caller is the program that started this one; it needs no key.
@@ -246,9 +243,10 @@ class _Handlers:
 
 
 @asynccontextmanager
-async def _answer_safely(what: str, timeout_seconds: float) -> AsyncIterator[None]:
-    """Answer one request, under an id that the log names, within this time; of internal errors only the id is told."""
+async def _answer_safely(service: Service, what: str) -> AsyncIterator[None]:
+    """Answer a request within `http.timeout_seconds`, under an id for the log; of internal errors it alone is told."""
     # The SDK sends the message of an exception to the model. Those of other libraries could hold passwords or paths.
+    timeout_seconds = service.reme.settings.http.timeout_seconds
     request_id = new_id()
     REQUEST_ID.set(request_id)
     started = time.perf_counter()

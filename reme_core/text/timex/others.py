@@ -162,6 +162,9 @@ def _meanings(words: _Words) -> dict[str, str]:
     return {said: known or said for said, _, known in pairs}
 
 
+_MEANINGS: Final = {code: _meanings(words) for code, words in _WORDS.items()}
+
+
 def _pattern(words: _Words) -> str:
     numbers, months = _one_of(re.sub(r"=\d+", "", words.numbers)), _one_of(words.months)
     before, after = words.ago
@@ -185,7 +188,7 @@ SCREEN_WORDS: Final = frozenset(
 ) - {"an"}
 SCREEN: Final = regex(r"\d{4}-\d|\d[./]\d\d?[./]\d|\bil y a\b", re.IGNORECASE)
 DIRECTED: Final = "|".join(
-    one for words in _WORDS.values() for one in (*words.near.split(), *words.ago, *_meanings(words)) if one
+    one for code, words in _WORDS.items() for one in (*words.near.split(), *words.ago, *_MEANINGS[code]) if one
 )
 """What says by itself whether a time lies behind or ahead, as the alternatives of a pattern."""
 
@@ -211,7 +214,7 @@ def find(text: str, now: datetime, language: str) -> list[Expression]:
         # dateparser knows number words in some of the languages only, so digits take their place.
         values = dict(pair.split("=") for pair in _WORDS[language].numbers.split())
         plain = " ".join(values.get(word.lower(), word) for word in match[0].split()) if match["ago"] else match[0]
-        plain = _meanings(_WORDS[language]).get(plain.lower(), plain)
+        plain = _MEANINGS[language].get(plain.lower(), plain)
         # Without seconds, so that queries of one minute share a parser.
         base = now.replace(second=0, microsecond=0, tzinfo=None)
         read = _parser(language, base).get_date_data(plain)
