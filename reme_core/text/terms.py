@@ -153,7 +153,12 @@ def is_latin(text: str) -> bool:
 def weights_of_languages(text: str) -> dict[str, float]:
     """How much the function words of a text speak for each language."""
     tokens = _TOKEN.findall(unicodedata.normalize("NFKC", text))
-    return {language: sum(weights) for language, weights in _votes(tokens).items()}
+    return {language: _total(weights) for language, weights in _votes(tokens).items()}
+
+
+def _total(weights: list[float]) -> float:
+    # Rounded: their order is that of a set, on which the last digit of a sum of sixths depends, and so which are equal.
+    return round(sum(weights), 6)
 
 
 def _votes(tokens: list[str]) -> defaultdict[str, list[float]]:
@@ -172,11 +177,11 @@ def _detect_language(text: str, tokens: list[str]) -> str:
     votes = _votes(tokens)
     if votes:
         # The name breaks a tie, so that the answer never depends on the order of a set.
-        best = max(votes, key=lambda language: (round(sum(votes[language]), 6), language))
-        count, score = len(votes[best]), sum(votes[best])
+        best = max(votes, key=lambda language: (_total(votes[language]), language))
+        count, score = len(votes[best]), _total(votes[best])
         if count >= _ENOUGH_VOTES or (count >= _MIN_VOTES and score >= _MIN_WEIGHT):
             contracted = sum(1 for token in set(tokens) if _CONTRACTION.search(token.replace("’", "'")))
-            if score > sum(votes["en"]) + contracted:
+            if score > _total(votes["en"]) + contracted:
                 return best
     return "fa" if _PERSIAN.search(text) else "en"
 

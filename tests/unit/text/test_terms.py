@@ -1,5 +1,9 @@
 """What the lexical leg indexes, and that queries and documents meet in it."""
 
+import ast
+import os
+import subprocess
+import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -104,6 +108,17 @@ def test_a_given_language_decides_the_stem() -> None:
 )
 def test_the_language_needs_real_evidence(text: str, language: str) -> None:
     assert language_of(text) == language
+
+
+@pytest.mark.parametrize("seed", ["1", "11"])
+def test_languages_for_which_as_much_speaks_are_equal_in_whatever_order_it_is_added(seed: str) -> None:
+    # Before Python 3.12, the sum of a half, a third and a sixth depended on their order, which is that of a set.
+    text = "Mês que vem eu me mudo"
+    code = f"from reme_core.text.terms import weights_of_languages; print(weights_of_languages({text!r}))"
+    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    weights = ast.literal_eval(done.stdout)
+    assert weights["pt"] == weights["fr"] == weights["sv"] == 1
 
 
 def test_every_list_of_function_words_is_found_to_be_its_own_language() -> None:
