@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import cache, partial
 from typing import Annotated, Any, Final, Literal
 
@@ -32,7 +32,7 @@ from reme_core.server.guard import Guard
 from reme_core.server.hosts import HostCheck
 from reme_core.server.metrics import Metrics
 from reme_core.server.route import JsonRoute
-from reme_core.server.service import Service, TheAccess, TheService
+from reme_core.server.service import Service, TheAccess, TheService, open_with_worker
 from reme_core.server.stream import event_stream, wants_events
 from reme_core.server.wire import FlowRequest, flow_arguments, request_model
 from reme_core.settings import Settings
@@ -94,7 +94,9 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with _open_engine(source, settings) as engine:
+        opened: AbstractAsyncContextManager[Engine]
+        opened = nullcontext(source) if isinstance(source, Engine) else open_with_worker(settings)
+        async with opened as engine:
             app.state.service = Service(engine, settings.http.host)
             engine.log_writer.listeners.add(metrics)
             try:
@@ -134,18 +136,6 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     app.include_router(experience_maker.router)
     app.include_router(inspector.router)
     return app
-
-
-@asynccontextmanager
-async def _open_engine(source: Engine | Settings | None, settings: Settings) -> AsyncIterator[Engine]:
-    """The engine that is given, which stays open; or one with these settings, and with its worker if it is embedded."""
-    if isinstance(source, Engine):
-        yield source
-        return
-    async with Engine(settings) as engine:
-        if settings.worker.embedded:
-            engine.background.start()  # now, for the jobs that an earlier service left undone
-        yield engine
 
 
 def _docs_page(document: Mapping[str, Any]) -> str:

@@ -8,8 +8,8 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import uvicorn
@@ -26,6 +26,7 @@ from reme_core.models.registry import embedder, offline_reason
 from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
 from reme_core.server.hosts import LOOPBACK
+from reme_core.server.service import open_with_worker
 from reme_core.server.stream import GRACE_SECONDS
 from reme_core.settings import Settings
 
@@ -42,7 +43,7 @@ async def serve_http(settings: Settings) -> None:
 
     http = settings.http
     with _bind(http.host, http.port) as listening:
-        async with _open_with_worker(settings) as reme:
+        async with open_with_worker(settings) as reme:
             await _listen(
                 reme,
                 create_app(reme),
@@ -51,16 +52,6 @@ async def serve_http(settings: Settings) -> None:
                 timeout_keep_alive=http.timeout_keep_alive,
                 root_path=http.root_path,
             )
-
-
-@asynccontextmanager
-async def _open_with_worker(settings: Settings) -> AsyncIterator[Engine]:
-    async with Engine(settings) as reme:
-        # An engine starts its worker when something is recorded. Here the worker starts at once, for the jobs that an
-        # earlier service left undone.
-        if settings.worker.embedded:
-            reme.background.start()
-        yield reme
 
 
 async def serve_mcp(settings: Settings) -> None:
@@ -74,14 +65,14 @@ async def serve_mcp(settings: Settings) -> None:
 
     mcp = settings.mcp
     if mcp.transport == "stdio":
-        async with _open_with_worker(settings) as reme:
+        async with open_with_worker(settings) as reme:
             await _announce(reme, [("listens", "MCP on stdin and stdout")])
             _raise_if_stopped()
             await run_stdio(reme)
         return
     kind: Literal["sse", "http"] = "sse" if mcp.transport == "sse" else "http"
     with _bind(mcp.host, mcp.port) as listening:
-        async with _open_with_worker(settings) as reme:
+        async with open_with_worker(settings) as reme:
             await _listen(reme, create_mcp_app(reme, kind), listening, {"MCP": "/sse" if kind == "sse" else "/mcp"})
 
 

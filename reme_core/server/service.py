@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,6 +56,17 @@ class Service:
         if told := response.metadata.get("degraded"):
             response.metadata["degraded"] = [degraded_for_caller(line) for line in told]
         return response
+
+
+@asynccontextmanager
+async def open_with_worker(settings: Settings) -> AsyncIterator[Engine]:
+    """An engine, with its worker if that is embedded; it is closed at the end of the block."""
+    async with Engine(settings) as reme:
+        # An engine starts its worker when something is recorded. Here the worker starts at once, for the jobs that an
+        # earlier service left undone.
+        if settings.worker.embedded:
+            reme.background.start()
+        yield reme
 
 
 def library_folder(path: str, workspace: str, settings: Settings, *, is_local: bool) -> Path:
