@@ -31,9 +31,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from anyio.from_thread import start_blocking_portal
 from pydantic import SecretStr
 
+from reme_core.connection import callers_portal
 from reme_core.episodes.consolidate import Attempt, Consolidation, consolidation_by_rules, distil
 from reme_core.episodes.file import AgentMemory, read_memory, write_memory
 from reme_core.episodes.file import empty_memory as new_agent_memory
@@ -277,8 +277,7 @@ def _distil(attempts: list[Attempt], api_key: str | None) -> Consolidation:
         finally:
             await chat.aclose()
 
-    with start_blocking_portal() as portal:  # a loop of its own: the caller may be running in one
-        return portal.call(ask)
+    return callers_portal().wait(ask())  # not in the caller's own loop, in which this call may have been made
 
 
 def _workspace_of(path: str) -> str:
