@@ -39,14 +39,12 @@ def serve(
     port: Annotated[int | None, typer.Option(help="Port to listen on; default: 8002.")] = None,
 ) -> None:
     """Run the HTTP service: every flow as POST /FLOW, /v1, /health, /metrics and /docs."""
-    from reme_core.jobs.log import log_to_stderr
     from reme_core.server.run import run_until_stopped, serve_http
 
     settings = session.settings
     settings.http.host = host or settings.http.host
     settings.http.port = settings.http.port if port is None else port
-    log_to_stderr(settings.log)
-    run_until_stopped(serve_http(settings))
+    run_until_stopped(serve_http, settings)
 
 
 @app.command()
@@ -57,7 +55,6 @@ def mcp(
     port: Annotated[int | None, typer.Option(help="Port to listen on (sse, http); default: 8002.")] = None,
 ) -> None:
     """Run the MCP service: the flows as tools, memories as resources."""
-    from reme_core.jobs.log import log_to_stderr
     from reme_core.server.run import run_until_stopped, serve_mcp
 
     settings = session.settings
@@ -67,8 +64,7 @@ def mcp(
         raise InputError("--host and --port are for --transport sse and http; stdio listens nowhere")
     settings.mcp.host = host or settings.mcp.host
     settings.mcp.port = settings.mcp.port if port is None else port
-    log_to_stderr(settings.log)
-    run_until_stopped(serve_mcp(settings))
+    run_until_stopped(serve_mcp, settings)
 
 
 @keys_app.command("create")

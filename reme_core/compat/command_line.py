@@ -69,11 +69,9 @@ def _serve(settings: Settings) -> None:
         raise ConfigurationError(
             "backend: no service is named; say backend=http or backend=mcp (`reme --help` lists single commands)"
         )
-    from reme_core.jobs.log import log_to_stderr  # noqa: PLC0415 - not before
-    from reme_core.server.run import run_until_stopped, serve_http, serve_mcp  # noqa: PLC0415
+    from reme_core.server.run import run_until_stopped, serve_http, serve_mcp  # noqa: PLC0415 - not before
 
-    log_to_stderr(settings.log)
-    run_until_stopped((serve_http if settings.backend == "http" else serve_mcp)(settings))
+    run_until_stopped(serve_http if settings.backend == "http" else serve_mcp, settings)
 
 
 def _is_default_config(argument: str) -> bool:

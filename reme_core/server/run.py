@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from uvicorn.server import HANDLED_SIGNALS
 from reme_core._version import __version__
 from reme_core.engine import Engine
 from reme_core.errors import ConfigurationError, require_extra
+from reme_core.jobs.log import log_to_stderr
 from reme_core.models.registry import embedder, offline_reason
 from reme_core.postgres.errors import mask_password
 from reme_core.server.auth import ApiKeys
@@ -76,15 +77,16 @@ async def serve_mcp(settings: Settings) -> None:
             await _listen(reme, create_mcp_app(reme, kind), listening, {"MCP": "/sse" if kind == "sse" else "/mcp"})
 
 
-def run_until_stopped(service: Coroutine[Any, Any, None]) -> None:
-    """Run a service in a new event loop until it ends, or SIGTERM or Ctrl-C stops it: either cancels it once."""
+def run_until_stopped(serve: Callable[[Settings], Coroutine[Any, Any, None]], settings: Settings) -> None:
+    """Run a service, which logs to stderr, in a new event loop until it ends; SIGTERM or Ctrl-C cancels it once."""
+    log_to_stderr(settings.log)
     # What a shell starts in the background ignores SIGINT, and asyncio leaves it so: SIGTERM would be lost as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     # uvloop serves more requests on the same CPU, but is not available everywhere (Windows).
     factory = importlib.import_module("uvloop").new_event_loop if importlib.util.find_spec("uvloop") else None
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(service)
+        runner.run(serve(settings))
 
 
 async def _announce(reme: Engine, rows: list[tuple[str, str]], *, host: str = "127.0.0.1") -> None:
