@@ -18,6 +18,7 @@ from reme_core.text.timex import calendar as cal
 from reme_core.text.timex.calendar import Side
 from reme_core.text.timex.english_words import (
     DAY,
+    DAY_NAME,
     DAY_PARTS,
     DECADES,
     FUTURE,
@@ -392,7 +393,7 @@ _OPEN: Final = Span(None, None, "day")
        r"|minutes?|hours?|days?|weeks?|weekends?|weekdays?|months?|quarters?|years?|mornings?|afternoons?|evenings?|nights?)"
        r"(?:\s+(?:morning|afternoon|evening|night))?"
        rf"|(?:the\s+)?(?:{'|'.join(_WHICH)})\s+\w+day\s+(?:of|in)\s+(?:every|each|a)\s+month"
-       r"|(?:on\s+)?(?:mon|tues|wednes|thurs|fri|satur|sun)days(?!')|(?:on|at)\s+week(?:end|day)s"
+       rf"|(?:on\s+)?{DAY_NAME}s(?!')|(?:on|at)\s+week(?:end|day)s"
        r"|from monday (?:to|through) (?:friday|sunday)|monday (?:to|through) (?:friday|sunday)"
        r"|(?:once|twice|\w+ times)\s+(?:an?|per)\s+(?:hour|day|week|month|year)|annually|weekly|monthly)")  # fmt: skip
 def _habit(match: re.Match[str], now: datetime) -> Expression:

@@ -29,6 +29,7 @@ NUMBER: Final = (
 UNIT: Final = r"(?P<unit>minute|hour|day|week|weekend|month|quarter|year|decade|fortnight)s?"
 MONTH: Final = rf"(?P<month>{'|'.join(MONTHS)}|(?:jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec)\b\.?)"
 WEEKDAY: Final = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
+DAY_NAME: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 SEASON: Final = rf"(?P<season>{'|'.join(SEASONS)})"
 # A number that goes on ("2019-05", "2019.5", "2,019") or is a share ("2019 %") is no year.
 YEAR: Final = r"(?P<year>(?:19|20)\d\d)\b(?![-/:]\d|[.,]\d|\s?%)"

@@ -13,7 +13,7 @@ from typing import Final
 from reme_core.errors import InputError
 from reme_core.text.regex import regex
 from reme_core.text.timex.calendar import Unit, add_months, day, hour, later, length, next_one, range_of, unit_from
-from reme_core.text.timex.english_words import TOMORROW
+from reme_core.text.timex.english_words import DAY_NAME, TOMORROW
 from reme_core.text.timex.mention import Expression, Span, TimeMention
 from reme_core.types import TimeRange
 
@@ -69,7 +69,7 @@ def _next_after(first: Expression, last: Expression, text: str) -> Expression:
 _FIXED: Final = regex(
     rf"\b(?:this|next|now|today|tonight|yesterday|{'|'.join(TOMORROW)})\b|[昨今明前后下本这]", re.IGNORECASE
 )
-_WEEKLY: Final = regex(r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|[周期拜][一二三四五六日天末]", re.IGNORECASE)
+_WEEKLY: Final = regex(rf"\b{DAY_NAME}|[周期拜][一二三四五六日天末]", re.IGNORECASE)
 
 
 def _range_start(first: Expression, last: Expression) -> datetime | None:

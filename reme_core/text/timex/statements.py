@@ -19,7 +19,7 @@ from reme_core.text.signs import simplify
 from reme_core.text.timex import others
 from reme_core.text.timex.calendar import add_months, day, midnight, next_one, range_of
 from reme_core.text.timex.english_joins import shift_and_open
-from reme_core.text.timex.english_words import HOLIDAY, THROUGH, TOMORROW
+from reme_core.text.timex.english_words import DAY_NAME, HOLIDAY, THROUGH, TOMORROW
 from reme_core.text.timex.find import find_times, language_to_read_in
 from reme_core.text.timex.mention import Expression, Precision, Span, TimeMention, search_before
 from reme_core.types import TimeRange
@@ -222,11 +222,10 @@ def _days_of_month(text: str, sent_at: datetime, timezone: str) -> list[When]:
     return found
 
 
-_DAY_NAME: Final = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 # "till Friday", "through Friday" and "up to Friday"; "Monday through Friday" is a range.
 _UNTIL: Final = regex(
-    rf"(?<!\w)'?till? (?=\w)|\bup (?:to|until) (?=(?:the end|{_DAY_NAME})\b)"
-    rf"|(?<!day )\b(?:through|thru) (?:to )?(?=(?:the end of|{_DAY_NAME})\b)",
+    rf"(?<!\w)'?till? (?=\w)|\bup (?:to|until) (?=(?:the end|{DAY_NAME})\b)"
+    rf"|(?<!day )\b(?:through|thru) (?:to )?(?=(?:the end of|{DAY_NAME})\b)",
     re.IGNORECASE,
 )
 _END_OF: Final = regex(
@@ -250,10 +249,8 @@ _DAY_OF_MONTH: Final = regex(
     rf"(?!\s+(?:of\s+)?(?:{_MONTHS}|every|each|\w+(?:day|time)))",
     re.IGNORECASE,
 )
-_WEEKLY: Final = regex(
-    r"\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|weekend|[周期拜][一二三四五六日天]", re.IGNORECASE
-)
-_WEEKDAY_NAME: Final = regex(rf"\b(?:{_DAY_NAME}|weekend)\b", re.IGNORECASE)
+_WEEKLY: Final = regex(rf"\b{DAY_NAME}|weekend|[周期拜][一二三四五六日天]", re.IGNORECASE)
+_WEEKDAY_NAME: Final = regex(rf"\b(?:{DAY_NAME}|weekend)\b", re.IGNORECASE)
 RANGE: Final = regex(r"\w\s*(?:\b(?:to|through|thru|until|till)\b|[–—~～到至])\s*\w", re.IGNORECASE)
 """What has an end: "from Monday to Wednesday" has one, "from Monday on" has none."""
 # What opens a time that stands behind it; in a question "as of May" asks about that time.
