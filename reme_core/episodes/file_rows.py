@@ -47,9 +47,7 @@ def identity(entry: Entry) -> tuple[Any, ...]:
 
 
 def recognise(
-    entries: Sequence[Entry],
-    known: Iterable[tuple[str, Entry]],
-    *keys: Callable[[Entry], Any],
+    entries: Sequence[Entry], known: Iterable[tuple[str, Entry]], *keys: Callable[[Entry], Any]
 ) -> list[str | None]:
     """The ids of log entries among known ones, by the first key that fits; None for the others.
 

@@ -31,10 +31,7 @@ class Lessons:
     """
 
     def __init__(
-        self,
-        database: Database,
-        execute: Callable[..., Awaitable[Any]],
-        queue: Callable[[str], Awaitable[None]],
+        self, database: Database, execute: Callable[..., Awaitable[Any]], queue: Callable[[str], Awaitable[None]]
     ) -> None:
         self._database = database
         self._execute = execute

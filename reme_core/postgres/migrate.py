@@ -187,11 +187,7 @@ def _migration_lock(url: str) -> Iterator[tuple[Any, Connection]]:
     from sqlalchemy import NullPool, create_engine  # noqa: PLC0415 - as above
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
-    engine = create_engine(
-        "postgresql+psycopg://",
-        creator=lambda: _connect(url),
-        poolclass=NullPool,
-    )
+    engine = create_engine("postgresql+psycopg://", creator=lambda: _connect(url), poolclass=NullPool)
     with translating_errors(url), _explaining_failures(url):
         try:
             with engine.connect() as connection:

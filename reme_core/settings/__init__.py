@@ -41,13 +41,7 @@ from reme_core.settings.sections import (
     default_data_dir,
     hide_secrets,
 )
-from reme_core.settings.sources import (
-    Environment,
-    explain,
-    parse_assignment,
-    read_dotenv,
-    read_yaml,
-)
+from reme_core.settings.sources import Environment, explain, parse_assignment, read_dotenv, read_yaml
 
 __all__ = [
     "LOCAL_EMBEDDERS",
@@ -147,10 +141,7 @@ class Settings(Section):
 
     @classmethod
     def load(
-        cls,
-        *overrides: str,
-        config: str | Path | None = None,
-        environ: Mapping[str, str] | None = None,
+        cls, *overrides: str, config: str | Path | None = None, environ: Mapping[str, str] | None = None
     ) -> Settings:
         """Read settings from all sources.
 
@@ -178,10 +169,7 @@ class Settings(Section):
 
     @classmethod
     def _read_sources(
-        cls,
-        overrides: Mapping[str, Any],
-        config: str | Path | None = None,
-        environ: Mapping[str, str] | None = None,
+        cls, overrides: Mapping[str, Any], config: str | Path | None = None, environ: Mapping[str, str] | None = None
     ) -> Settings:
         # Each source wins over those before it, by whatever names: the file, the environment, the overrides.
         if environ is None:

@@ -34,12 +34,7 @@ async def rate_retrievals(
 
     Hits that were left out of the note count only if they are `named`.
     """
-    values = {
-        "workspace": workspace,
-        "retrievals": sorted(set(retrieval_ids)),
-        "named": list(named),
-        "helped": helped,
-    }
+    values = {"workspace": workspace, "retrievals": sorted(set(retrieval_ids)), "named": list(named), "helped": helped}
     async with database.write_transaction(workspace, actor="usage", reason="a retrieval turned out") as conn:
         found = await conn.execute(_SQL["rate_retrievals"], values)
         return [row[0] for row in await found.fetchall()]

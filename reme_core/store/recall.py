@@ -59,11 +59,7 @@ class Recall:
     """
 
     def __init__(
-        self,
-        database: Database,
-        workspace_models: WorkspaceModels,
-        indexing: Indexing,
-        log_writer: LogWriter,
+        self, database: Database, workspace_models: WorkspaceModels, indexing: Indexing, log_writer: LogWriter
     ) -> None:
         self._database = database
         self._workspace_models = workspace_models

@@ -14,11 +14,7 @@ from reme_core.task.state import TaskState
 from reme_core.types import TASK_KINDS
 
 
-@op(
-    reads={"memory_dicts", "update_utility", "metadata"},
-    uses={"retrieval_id"},
-    writes={"memories", "update_result"},
-)
+@op(reads={"memory_dicts", "update_utility", "metadata"}, uses={"retrieval_id"}, writes={"memories", "update_result"})
 async def record_use(state: TaskState, deps: Deps) -> None:
     """Count that memories were given to an agent (freq), and that it then succeeded (utility, with `update_utility`).
 

@@ -19,14 +19,7 @@ from reme_core.turn.asker import ASKER, Asker, asking_agent
 from reme_core.turn.connections import Client, Closing, ReMeLike, TurnConnection, also_redact
 from reme_core.turn.heard import calls_of_api, heard_call, heard_message, text_of_value
 from reme_core.turn.memory import TurnMemory
-from reme_core.turn.memory_tools import (
-    TOOLS_HINT,
-    MemoryTool,
-    MemoryTools,
-    ToolFailure,
-    arguments_model,
-    tool_schema,
-)
+from reme_core.turn.memory_tools import TOOLS_HINT, MemoryTool, MemoryTools, ToolFailure, arguments_model, tool_schema
 from reme_core.turn.options import (
     OnError,
     Position,

@@ -218,11 +218,7 @@ class ReMeMemory(Memory, Component[ReMeMemoryConfig], Closing):
     def _from_config(cls, config: ReMeMemoryConfig) -> Self:
         model = ChatCompletionClient.load_component(config.chat_model) if config.chat_model is not None else None
         return cls(
-            _settings_of(config),
-            config.workspace_id,
-            session_id=config.session_id,
-            chat_model=model,
-            **config.options,
+            _settings_of(config), config.workspace_id, session_id=config.session_id, chat_model=model, **config.options
         )
 
 

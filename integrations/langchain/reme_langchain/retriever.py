@@ -12,15 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import PrivateAttr
 
 from reme_core.errors import InputError, ReMeError
-from reme_core.turn import (
-    Client,
-    Closing,
-    OnError,
-    ReMeLike,
-    TurnMemory,
-    check_count,
-    refuse_unknown,
-)
+from reme_core.turn import Client, Closing, OnError, ReMeLike, TurnMemory, check_count, refuse_unknown
 from reme_core.types import SCOPES, Scope
 from reme_langchain.convert import as_document
 

@@ -100,10 +100,7 @@ _BOUND: Final = regex(
     re.I,
 )
 _DISTANCE: Final = rf"(?:{NUMBER}\s+{UNIT}|the\s+(?P<the>day|week|weekend|month|year|night|morning))"
-_SHIFT: Final = regex(
-    rf"\b{_DISTANCE}\s+(?P<way>before|after|prior to)\s+(?:the\s+)?$",
-    re.I,
-)
+_SHIFT: Final = regex(rf"\b{_DISTANCE}\s+(?P<way>before|after|prior to)\s+(?:the\s+)?$", re.I)
 # "two days before my birthday": up to three words name the event, then the clause ends or a word begins another one.
 _ANCHORED: Final = regex(
     rf"\b{_DISTANCE}\s+(?P<way>before|after|prior to|following)\s+"
