@@ -316,9 +316,6 @@ async def change_memory(
     workspace_id: PathWorkspace, memory_id: MemoryId, body: MemoryChange, service: TheService
 ) -> Memory:
     """Change a memory; its earlier wording stays in the history."""
-    if (await service.reme.memories.get(workspace_id, memory_id)).status == Status.DELETED:
-        # It would stay deleted, and `restore` would then take back this change in place of the deletion.
-        raise NotFoundError(f"memory '{memory_id}' was deleted; restore it before you change it")
     values = body.model_dump(exclude_unset=True)
     return await service.reme.memories.update(workspace_id, memory_id, actor=_ACTOR, **values)
 

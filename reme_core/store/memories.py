@@ -27,7 +27,7 @@ from reme_core.store.seen_again import addition, read_back
 from reme_core.store.sql import load
 from reme_core.store.undo import Undone, earlier_state, restore_states, undo_last
 from reme_core.text.redact import redact
-from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope
+from reme_core.types import SCOPES, Evidence, HistoryEntry, Kind, Memory, Scope, Status
 from reme_core.types import now as present
 
 _SQL = load("memory.sql")
@@ -242,7 +242,7 @@ class Memories:
 
         Raises:
             InputError: A field is unknown or may not be changed, or a value does not fit.
-            NotFoundError: There is no such memory.
+            NotFoundError: There is no such memory, or it was deleted.
         """
         if unknown := ", ".join(sorted(set(values) - CHANGEABLE)):
             raise InputError(f"cannot change {unknown}; what can be changed: {', '.join(sorted(CHANGEABLE))}")
@@ -252,6 +252,9 @@ class Memories:
             # another process changes the memory meanwhile, all is done again.
             while True:
                 before = await self.get(workspace, memory_id)
+                if before.status == Status.DELETED:
+                    # It would stay deleted, and `restore` would then take back this change in place of the deletion.
+                    raise NotFoundError(f"memory '{memory_id}' was deleted; restore it before you change it")
                 after = redact(with_values(before, values), self._database.settings.redact)
                 if after == before:
                     return before

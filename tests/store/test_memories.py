@@ -248,6 +248,15 @@ async def test_what_may_not_be_changed_or_is_not_there_is_refused(words: Engine)
         await words.memories.get("other", memory.memory_id)
 
 
+async def test_a_deleted_memory_is_changed_only_after_it_was_restored(words: Engine) -> None:
+    (memory,) = await words.memories.add("w", "Her dog is called Rex.")
+    await words.memories.delete("w", memory.memory_id)
+    with pytest.raises(NotFoundError, match="was deleted; restore it before you change it"):
+        await words.memories.update("w", memory.memory_id, content="Her dog is called Max.")
+    restored = await words.memories.restore("w", memory.memory_id)
+    assert (restored.status, restored.content) == ("active", "Her dog is called Rex.")
+
+
 async def test_updates_at_the_same_time_all_count(words: Engine) -> None:
     (memory,) = await words.memories.add("w", "It begins here.")
     changes: list[dict[str, Any]] = [{"content": f"Version {n}"} for n in range(6)]
@@ -268,7 +277,9 @@ async def test_what_is_deleted_while_its_new_words_are_embedded_stays_out_of_rec
     while len(loopback.requests) < 2:
         await asyncio.sleep(0.01)
     await words.memories.delete("w", memory.memory_id)
-    assert (await change).status == Status.DELETED
+    with pytest.raises(NotFoundError, match="was deleted"):
+        await change
+    assert (await words.memories.get("w", memory.memory_id)).status == Status.DELETED
     assert not (await words.recall("w", "her dog Max")).hits
     assert await consistent(words.database, "w")
 
