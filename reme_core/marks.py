@@ -8,15 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reme_core.types import Memory
+from reme_core.types import Memory, Status
 
 READ, QUOTED = "read", "quoted"
 """How a memory was made, in its `metadata["mode"]`: read by a model, or what somebody said word for word."""
+
+PRUNED = "pruned"
+"""In the metadata of a lesson that was deleted because it seldom helped: if it is learned again, it is there again."""
 
 
 def is_quote(memory: Memory) -> bool:
     """Whether a memory is what somebody said, word for word."""
     return memory.metadata.get("mode") == QUOTED
+
+
+def is_pruned(memory: Memory) -> bool:
+    """Whether a memory was deleted because it seldom helped, and by nobody's own wish."""
+    return memory.status == Status.DELETED and memory.metadata.get(PRUNED) is True
 
 
 def forgotten_note(memory: Memory, *others: str) -> dict[str, list[str]]:

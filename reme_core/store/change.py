@@ -94,6 +94,8 @@ class Change:
     close: Sequence[Close] = ()
     confirm: Sequence[str] = ()
     """Ids of memories that were said again."""
+    renew: Sequence[str] = ()
+    """Ids of memories that were pruned and are learned again: they are active, and no use of them was counted yet."""
     summarised: Mapping[str, str] = field(default_factory=dict)
     """Ids of messages to mark as summarised, with the words that were read. If another job has marked one of them, or
     it was edited, the change is refused."""
@@ -216,6 +218,7 @@ async def apply(
         closed = await close(conn, workspace, change.close)
         if missing := [c.memory_id for c in change.close if c.memory_id not in closed]:
             raise _conflict(workspace, "no active memory has the id", missing)
+    await _expect(conn, workspace, "renew_memories", change.renew, "no pruned memory has the id")
     # After the additions: a memory that was just added may get evidence and notes, too.
     await _expect(conn, workspace, "confirm_memories", change.confirm, "no memory has the id")
     if change.support:

@@ -8,7 +8,9 @@ from reme_core.errors import InputError
 from reme_core.flows.deps import Deps
 from reme_core.flows.registry import op
 from reme_core.flows.state import UpdateResult
+from reme_core.marks import PRUNED
 from reme_core.store import feedback
+from reme_core.store.change import Change, Close, retry_conflicts
 from reme_core.store.filters import Filters
 from reme_core.task.state import TaskState
 from reme_core.types import TASK_KINDS
@@ -56,17 +58,28 @@ async def record_use(state: TaskState, deps: Deps) -> None:
 
 @op(reads={"freq_threshold", "utility_threshold"}, writes={"update_result"}, deletes=True)
 async def delete_unhelpful(state: TaskState, deps: Deps) -> None:
-    """Delete lessons that were used `freq_threshold` times or more and helped in too small a share (utility / freq)."""
-    ids = await feedback.seldom_useful(
-        deps.database,
-        state.workspace_id,
-        [str(kind) for kind in TASK_KINDS],
-        freq_threshold=state.freq_threshold,
-        utility_threshold=state.utility_threshold,
-    )
-    reason = f"helped in less than {state.utility_threshold:g} of {state.freq_threshold} uses or more"
-    deleted = await deps.memories.delete(state.workspace_id, ids, actor=deps.flow, reason=reason) if ids else 0
-    state.update_result = UpdateResult(deleted_count=deleted)
+    """Delete lessons that were used `freq_threshold` times or more and helped in too small a share (utility / freq).
+
+    One that is learned again is there again, and its use is counted anew.
+    """
+
+    async def prune(_: int) -> list[str]:
+        ids = await feedback.seldom_useful(
+            deps.database,
+            state.workspace_id,
+            [str(kind) for kind in TASK_KINDS],
+            freq_threshold=state.freq_threshold,
+            utility_threshold=state.utility_threshold,
+        )
+        if ids:
+            reason = f"helped in less than {state.utility_threshold:g} of {state.freq_threshold} uses or more"
+            closing = [Close(memory_id, "deleted") for memory_id in ids]
+            pruned = Change(close=closing, annotate={key: {PRUNED: True} for key in ids})
+            await deps.memories.apply(state.workspace_id, pruned, actor=deps.flow, reason=reason)
+        return ids
+
+    ids = await retry_conflicts(prune)
+    state.update_result = UpdateResult(deleted_count=len(ids))
     state.report["deleted_memory_ids"] = ids
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import InputError
+from reme_core.flows.state import UpdateResult
 from reme_core.types import Kind, Memory
 from tests.flows.attempts import attempt, says, user
 
@@ -148,3 +149,24 @@ async def test_reports_and_changes_of_the_same_memories_wait_for_each_other(reme
             await asyncio.sleep(0.3)  # it would have counted "a" by now, and wait for "b"
             await conn.execute("update reme.memory set importance = 1 where memory_id = 'a'")
         assert (await report).update_result.updated_count == 2
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_a_lesson_that_was_pruned_is_learned_again_and_one_that_somebody_deleted_is_not(
+    reme: Engine, flow: Flow, by_hand: bool
+) -> None:
+    posted = {"trajectories": [attempt(user("Book it.", time_created="2026-01-01 10:00:00"), says("Booked."))]}
+    (lesson,) = (await flow(reme, "summary_task_memory", workspace_id="w", **posted)).memories
+    given = [{"memory_id": lesson.memory_id}]
+    await flow(reme, "record_task_memory", workspace_id="w", memory_dicts=given, update_utility=False)
+    if by_hand:
+        await reme.memories.delete("w", lesson.memory_id)
+    else:
+        state = await flow(reme, "delete_task_memory", workspace_id="w", freq_threshold=1, utility_threshold=0.5)
+        assert (state.update_result.deleted_count, state.report["deleted_memory_ids"]) == (1, [lesson.memory_id])
+    posted["trajectories"].append(attempt(user("Book it.", time_created="2026-02-01 10:00:00"), says("Booked.")))
+    state = await flow(reme, "summary_task_memory", workspace_id="w", **posted)
+    assert state.update_result == UpdateResult(inserted_count=int(not by_hand))
+    assert [memory.memory_id for memory in state.memories] == [lesson.memory_id] * (not by_hand)
+    assert await counts(reme) == ({} if by_hand else {lesson.memory_id: (0, 0)})
+    assert len((await reme.memories.get("w", lesson.memory_id)).sources) == len(lesson.sources) * (1 if by_hand else 2)

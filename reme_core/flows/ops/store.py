@@ -9,6 +9,7 @@ from reme_core.flows.deps import Deps
 from reme_core.flows.drafts import RULES
 from reme_core.flows.registry import op
 from reme_core.flows.state import SummaryState, UpdateResult
+from reme_core.marks import is_pruned
 from reme_core.models import Embedder
 from reme_core.store.change import ATTEMPTS, Change, retry_conflicts, searched_text, vectors_of
 from reme_core.store.feedback import nearest
@@ -129,7 +130,7 @@ async def store(state: SummaryState, deps: Deps) -> None:
             state.expected_version = None if is_last else await deps.memories.version(state.workspace_id)
             await _separate_known(state, deps, state.same_from)
         change = await _decide_change(state, deps)
-        if change.add or change.close or change.confirm or change.learned:
+        if change.add or change.renew or change.close or change.confirm or change.learned:
             reason = f"learned by the flow {deps.flow}"
             await deps.memories.apply(state.workspace_id, change, actor=deps.flow, reason=reason)
         return change
@@ -137,8 +138,10 @@ async def store(state: SummaryState, deps: Deps) -> None:
     # A change that another op decided on, given a version, cannot be decided again here.
     can_decide_again = state.expected_version is None or state.same_from is not None
     change = await (retry_conflicts(apply) if can_decide_again else apply(0))
-    state.memories = [memory.model_copy(update={"workspace_id": state.workspace_id}) for memory in change.add]
-    state.update_result = UpdateResult(len(change.close), len(change.add), len(change.confirm))
+    added = [memory.model_copy(update={"workspace_id": state.workspace_id}) for memory in change.add]
+    renewed = await deps.memories.list(state.workspace_id, Filters(ids=change.renew), limit=len(change.renew))
+    state.memories = [*added, *renewed]
+    state.update_result = UpdateResult(len(change.close), len(change.add) + len(change.renew), len(change.confirm))
 
 
 async def _decide_change(state: SummaryState, deps: Deps) -> Change:
@@ -149,6 +152,8 @@ async def _decide_change(state: SummaryState, deps: Deps) -> Change:
     # Closed memories as well: their ids are taken.
     stored = await deps.memories.list(state.workspace_id, Filters(ids=ids, status=None), limit=len(ids))
     known: Mapping[str, Memory] = {memory.memory_id: memory for memory in stored}
+    # What somebody deleted stays so, and counts as nothing.
+    unwanted = {memory.memory_id for memory in stored if memory.status == Status.DELETED and not is_pruned(memory)}
     again: dict[str, list[Source]] = {}
     for memory_id, same in state.confirmed.items():
         if memory_id in known and known[memory_id].status == Status.ACTIVE:
@@ -157,17 +162,19 @@ async def _decide_change(state: SummaryState, deps: Deps) -> Change:
             wanted |= {memory.memory_id: memory for memory in same}
     # A memory whose id is stored already was said again if it comes with new evidence. A request that is sent twice
     # has none.
-    for memory_id in wanted.keys() & known.keys():
+    for memory_id in (wanted.keys() & known.keys()) - unwanted:
         again.setdefault(memory_id, []).extend(wanted[memory_id].sources)
     support: dict[str, list[Source]] = {}
     for memory_id in again.keys() & known.keys():
         seen = {(source.kind, source.id) for source in known[memory_id].sources}
         if new := [source for source in again[memory_id] if (source.kind, source.id) not in seen]:
             support[memory_id] = new
+    renew = sorted(memory_id for memory_id in wanted.keys() & known.keys() if is_pruned(known[memory_id]))
     return Change(
         add=[memory for memory in wanted.values() if memory.memory_id not in known],
         close=[c for c in state.closing if c.memory_id in known and known[c.memory_id].status == Status.ACTIVE],
-        confirm=sorted(support),
+        confirm=sorted(support.keys() - set(renew)),
+        renew=renew,
         support=support,
         learned=state.episode_ids,
         expected_version=state.expected_version,

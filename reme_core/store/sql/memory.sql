@@ -79,6 +79,12 @@ from (select id, count(*)::int as times from unnest(%(ids)s::text[]) as given (i
 where m.workspace_id = %(workspace)s and m.memory_id = c.id
 returning m.memory_id
 
+-- name: renew_memories
+update reme.memory m
+set status = 'active', expired_at = null, freq = 0, utility = 0, metadata = m.metadata - 'pruned', updated_at = now()
+where m.workspace_id = %(workspace)s and m.memory_id = any(%(ids)s) and m.status = 'deleted' and m.metadata ? 'pruned'
+returning m.memory_id
+
 -- name: date_quotes
 -- A memory that is a message word for word has the date on which somebody said so last.
 update reme.memory m set observed_at = said.last_at
