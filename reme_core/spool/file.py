@@ -85,7 +85,11 @@ class Entry:
 def _without_words(message: Message, cut: Cut) -> Message:
     told = message.model_dump(mode="json", include={"content", "reasoning_content", "tool_calls", "metadata"})
     left = cut_json(told, cut)
-    return message if left == told else Message.model_validate(message.model_dump() | left)
+    if left == told:
+        return message
+    if left["content"] != told["content"]:  # as in the database: it is not edited when it comes again with these words
+        left["metadata"] = {**left["metadata"], "words_erased": True}
+    return Message.model_validate(message.model_dump() | left)
 
 
 class SpoolFile:

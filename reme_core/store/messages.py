@@ -114,8 +114,8 @@ async def add(conn: AsyncConnection[Any], workspace: str, messages: Sequence[Mes
     """Store messages that passed `check`, in a `Database.write_transaction`; one that is stored already is skipped.
 
     A message with a stored id, the same session and other words was edited: it gets the new words, and its metadata
-    keep the old ones (`former`); a memory that is the old words expires. An erased message stays erased. So it is too
-    with two messages of one id in one call: the second one is the first one edited.
+    keep the old ones (`former`); a memory that is the old words expires. What lost its words, or some of them, to an
+    erasure stays as it is. With two messages of one id in one call, the second one is the first one edited.
 
     Returns the messages that were new or edited.
     """
@@ -293,6 +293,7 @@ async def rewrite(
             "documents": list(changed),
             "contents": [turn.content for turn in changed.values()],
             "terms": [len(counts[document_id]) for document_id in changed],
+            "without_trace": without_trace,
         },
     )
     await writer.remove_vectors(conn, workspace, changed)

@@ -56,6 +56,21 @@ async def test_what_is_left_is_found_as_before(words: Engine) -> None:
     assert quoting == ("As you wrote:  - is that so?", None)
 
 
+async def test_what_its_client_sends_once_more_has_no_erased_words_again(words: Engine) -> None:
+    said = [
+        Message(message_id="m1", session_id="s", content=f"As I said: {KNOWN} - and I swim."),
+        Message(message_id="m2", session_id="s", content=KNOWN),
+    ]
+    await words.record("w", said)
+    (memory,) = await words.memories.add("w", KNOWN)
+    await words.memories.delete("w", memory.memory_id, erase=True)
+    left = await words.messages("w", "s")
+    assert [message.content for message in left] == ["As I said:  - and I swim."]
+    assert await words.record("w", said) == []
+    assert await words.messages("w", "s") == left
+    assert await traces(words.database, *RARE) == {}
+
+
 async def test_neighbours_are_indexed_as_if_nothing_had_been_said(words: Engine) -> None:
     moment = datetime(2023, 5, 7, tzinfo=UTC)
     for workspace, texts in (

@@ -1,5 +1,6 @@
 -- name: known_messages
-select message_id, session_id, case when erased_at is null then content end, user_id
+-- What was erased, or lost some of its words to an erasure, comes again with these words if its client sends it once more.
+select message_id, session_id, case when erased_at is null and not metadata ? 'words_erased' then content end, user_id
 from reme.message
 where workspace_id = %(workspace)s and message_id = any(%(ids)s)
 
@@ -166,7 +167,8 @@ set content = n.content,
     reasoning_content = case when n.content = '' then '' else m.reasoning_content end,
     tool_calls = case when n.content = '' then '[]' else m.tool_calls end,
     tool_call_id = case when n.content = '' then '' else m.tool_call_id end,
-    metadata = case when n.content = '' then '{}' else m.metadata end,
+    metadata = case when n.content = '' then '{}' when %(without_trace)s then m.metadata || '{"words_erased": true}'
+               else m.metadata end,
     user_id = case when n.content = '' then '' else m.user_id end,
     embedded_at = case when n.terms > 0 then null else coalesce(m.embedded_at, clock.moment) end,
     summarised_at = case when n.content = '' then coalesce(m.summarised_at, clock.moment) else m.summarised_at end,

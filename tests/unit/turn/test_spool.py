@@ -292,6 +292,14 @@ def test_words_are_erased_from_all_that_waits(tmp_path: Path, said: str) -> None
         assert file.execute("select count(*) from unreadable").fetchone() == (0,)
 
 
+def test_a_message_that_lost_words_is_marked_as_in_the_database() -> None:
+    spool = Spool()
+    spool.put(Entry("alice", [Message(content="So: Her dog is called Rex. I swim."), Message(content="The rest.")]))
+    spool.erase_words("alice", remover_of(["Her dog is called Rex."]))
+    told = [(message.content, message.metadata) for message in spool.entries()[0].messages]
+    assert told == [("So:  I swim.", {"words_erased": True}), ("The rest.", {})]
+
+
 def test_two_who_erase_at_once_bring_nothing_back(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite3"
     spool, other = Spool(path), Spool(path)
