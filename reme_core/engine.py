@@ -109,7 +109,10 @@ class Engine:
         self._indexing = Indexing(database, models)
         self.recall_steps = Recall(database, models, self._indexing, self.log_writer)
         self.memories = Memories(
-            database, models, on_growth=self._indexing.schedule_upkeep, on_erase=self.spools.erase_words
+            database,
+            models,
+            on_growth=self._indexing.schedule_upkeep,
+            on_erase=lambda conn, name, cut: self.spools.erase_words(conn, name, cut, self.background.queue_waiting),
         )
         self.background = Background(
             database,

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from typing import Any, TypeVar
 from weakref import WeakSet
+
+from psycopg import AsyncConnection
 
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry
 from reme_core.spool.waiting import Spool, spool_path
+from reme_core.store import messages, tool_calls
+from reme_core.store.erasure import REFUSALS
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.store.wordings import Cut
+from reme_core.text.redact import redact
 from reme_core.types import Message, Scope
 
 R = TypeVar("R")
+Queue = Callable[[AsyncConnection[Any], str], Awaitable[None]]
 
 
 class Spools:
@@ -52,9 +60,24 @@ class Spools:
         of_scope = {m.message_id for m in said if scope.items() <= m.scope.items()}
         return await self.erase(workspace, of_scope)
 
-    async def erase_words(self, workspace: str, cut: Cut) -> None:
-        """Remove words from what waits for a workspace; `cut` removes them from a text."""
-        await self._in_each(lambda spool: spool.erase_words(workspace, cut))
+    async def erase_words(self, conn: AsyncConnection[Any], workspace: str, cut: Cut, queue: Queue) -> None:
+        """Remove words from what waits for a workspace, and record what is left of that; see `EraseWaiting`.
+
+        `queue` queues the summaries of what was recorded.
+        """
+        found = await self._in_each(lambda spool: spool.erase_words(workspace, cut))
+        for rest in [redact(rest, self._settings.redact) for rests in found for rest in rests]:
+            with suppress(*REFUSALS):  # what the database refuses will never be recorded
+                async with conn.transaction():
+                    if isinstance(rest, ToolCallResult):
+                        call = rest.model_copy(update={"success": rest.success is not False})
+                        await tool_calls.insert(conn, workspace, [(call, "")])
+                        continue
+                    await messages.add(conn, workspace, [rest])
+                    if not (rest.content.strip() or rest.tool_calls):
+                        await messages.rewrite(conn, workspace, {rest.message_id: ""}, without_trace=True)
+        if any(found):
+            await queue(conn, workspace)
 
     async def _all_entries(self) -> list[list[Entry]]:
         return await self._in_each(lambda spool: [*spool.entries(), *spool.refusals()])

@@ -78,8 +78,13 @@ class Entry:
         Calls with these words are left out, and so are messages of which nothing else is left.
         """
         messages = [_without_words(message, cut) for message in self.messages]
-        calls = [call for call in self.calls if (told := call.model_dump(mode="json")) == cut_json(told, cut)]
+        calls = [call for call in self.calls if _call_without_words(call, cut) is call]
         return replace(self, messages=[m for m in messages if m.content.strip() or m.tool_calls], calls=calls)
+
+    def rests(self, cut: Cut) -> list[Message | ToolCallResult]:
+        """All of this entry, of which some messages or calls have the words, without these; a message may be empty."""
+        messages = [_without_words(message, cut) for message in self.messages]
+        return [*messages, *(_call_without_words(call, cut) for call in self.calls)]
 
 
 def _without_words(message: Message, cut: Cut) -> Message:
@@ -90,6 +95,12 @@ def _without_words(message: Message, cut: Cut) -> Message:
     if left["content"] != told["content"]:  # as in the database: it is not edited when it comes again with these words
         left["metadata"] = {**left["metadata"], "words_erased": True}
     return Message.model_validate(message.model_dump() | left)
+
+
+def _call_without_words(call: ToolCallResult, cut: Cut) -> ToolCallResult:
+    told = call.model_dump(mode="json")
+    left = cut_json(told, cut)
+    return call if left == told else ToolCallResult.model_validate(left | {"call_hash": call.call_hash})
 
 
 class SpoolFile:

@@ -23,6 +23,7 @@ from reme_core.given import storable
 from reme_core.postgres.errors import mask_password
 from reme_core.settings import Settings
 from reme_core.spool.file import Entry, SpoolFile
+from reme_core.store.tool_calls import ToolCallResult
 from reme_core.store.wordings import Cut
 from reme_core.text.plain import encode_json, plain_json
 from reme_core.types import SCOPES, Message
@@ -119,12 +120,22 @@ class Spool:
     def set_aside(self, entry: Entry, reason: str) -> None:
         """Keep an entry that the database refuses: it no longer waits, and is among `refusals`.
 
+        Its id begins with that of the waiting entry of which it is all or a part; what was erased of that meanwhile is
+        left out.
+
         Raises:
             SpoolError: The file cannot be written; the refusal is in memory only.
         """
+        self._all()
         with self._memory:
-            self._entries[entry.entry_id] = replace(entry, refusal=reason)
-            self._on_disk.discard(entry.entry_id)
+            waiting = [e for name, e in self._entries.items() if f"{entry.entry_id}/".startswith(f"{name}/")]
+            said = {m.message_id: m for e in waiting for m in e.messages}
+            calls = {call.call_hash for e in waiting for call in e.calls}
+            messages = [said[m.message_id] for m in entry.messages if m.message_id in said]
+            left = replace(entry, messages=messages, calls=[c for c in entry.calls if c.call_hash in calls])
+            if left.messages or left.calls:
+                self._entries[entry.entry_id] = replace(left, refusal=reason)
+                self._on_disk.discard(entry.entry_id)
         self.keep()
 
     def accept(self) -> int:
@@ -174,33 +185,39 @@ class Spool:
         def is_named(text: str) -> bool:
             return message_ids is None or any(message_id in text for message_id in message_ids)
 
-        return self._erase(workspace, lambda entry: entry.without(message_ids), is_named)
+        changed = self._erase(workspace, lambda entry: entry.without(message_ids), is_named)
+        return [m for before, left in changed for m in before.messages if m not in left.messages]
 
-    def erase_words(self, workspace: str, cut: Cut) -> None:
+    def erase_words(self, workspace: str, cut: Cut) -> list[Message | ToolCallResult]:
         """Erase words from everything that waits for a workspace; `cut` removes them from a text.
+
+        Returns what is left of the entries that had the words, also the messages and calls that wait no more.
 
         Raises:
             SpoolError: The file cannot be written, and still has the words.
         """
-        self._erase(workspace, lambda entry: entry.without_words(cut), lambda text: cut(text) != text)
+        changed = self._erase(workspace, lambda entry: entry.without_words(cut), lambda text: cut(text) != text)
+        return [rest for before, left in changed if left != before for rest in before.rests(cut)]
 
-    def _erase(self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]) -> list[Message]:
+    def _erase(
+        self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]
+    ) -> list[tuple[Entry, Entry]]:
+        """Change what waits for a workspace; returns each entry as it was, and as it is."""
         with self._file:
             if self._disk is not None:
                 self._take_in(self._disk)
                 self._disk.erase(workspace, change, named)
-            gone: list[Message] = []
+            changed: list[tuple[Entry, Entry]] = []
             with self._memory:
                 for entry in [entry for entry in self._entries.values() if entry.workspace == workspace]:
                     left = change(entry)
-                    kept = {m.message_id for m in left.messages}
-                    gone += [m for m in entry.messages if m.message_id not in kept]
+                    changed.append((entry, left))
                     if left.messages or left.calls:
                         self._entries[entry.entry_id] = left
                     else:
                         del self._entries[entry.entry_id]
                         self._on_disk.discard(entry.entry_id)
-            return gone
+            return changed
 
     def close(self) -> None:
         """Close the file; the next call opens it again."""

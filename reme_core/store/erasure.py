@@ -57,10 +57,14 @@ _SQL = load(
 )
 
 _FORGET = ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_failures", "forget_quotes")
-_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 
-EraseWaiting = Callable[[str, Cut], Awaitable[None]]
-"""Removes words from what waits to be recorded in a workspace."""
+EraseWaiting = Callable[[AsyncConnection[Any], str, Cut], Awaitable[None]]
+"""Removes words from what waits to be recorded in a workspace, and records what is left of it, within the erasure.
+
+Somebody may have taken a turn already, and wait for the end of the erasure. When it records that turn, the database
+knows its messages and calls by their ids, and the erased words do not come back.
+"""
 
 
 async def erase_memories(
@@ -75,7 +79,7 @@ async def erase_memories(
             raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
         await erasure.collect_evidence()
         # Inside the transaction: if the second fails, nothing is erased, and the caller can try again.
-        await erase_waiting(workspace, remover_of(await erasure.carry_out()))
+        await erase_waiting(conn, workspace, remover_of(await erasure.carry_out()))
     return len(set(memory_ids))
 
 
@@ -97,7 +101,7 @@ async def erase_as_told(
         found = await erasure.fetch("said_by_others", words=spellings(words), messages=messages, **_whose(erase))
         said = {word for (word,) in found}
         erasure.kept = {word for word in words if not said.isdisjoint(spellings([word]))}
-        await erase_waiting(workspace, remover_of(await erasure.carry_out()))
+        await erase_waiting(conn, workspace, remover_of(await erasure.carry_out()))
 
 
 async def erase_messages(
@@ -148,7 +152,7 @@ async def _record_empty(conn: AsyncConnection[Any], workspace: str, waiting: Seq
     """Give messages that never were recorded rows without words, so that they are not recorded when they come again."""
     for message in waiting:
         named = message.model_dump(include={"message_id", "session_id", "role", "sent_at", *SCOPES})
-        with suppress(*_REFUSALS):  # what the database refuses will never be recorded
+        with suppress(*REFUSALS):  # what the database refuses will never be recorded
             async with conn.transaction():
                 await add(conn, workspace, [Message(content="", **named)])
 

@@ -145,7 +145,7 @@ class ToolStatistics(BaseModel):
 
 async def record(database: Database, workspace: str, calls: Sequence[Call]) -> list[str]:
     """Store calls, all or none, of several with one hash the first; returns the hashes of those that were new."""
-    async with database.transaction(workspace) as conn:
+    async with database.write_transaction(workspace) as conn:  # with the lock, so that no erasure passes a call by
         await conn.execute(ENSURE_WORKSPACE, {"workspace": workspace})
         return await insert(conn, workspace, redact(calls, database.settings.redact))
 
