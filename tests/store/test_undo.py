@@ -187,3 +187,39 @@ async def test_a_change_of_many_memories_after_changes_of_few_writes_its_history
         await conn.execute("update reme.memory set seen_count = 3")
         counted = await conn.execute("select count(*) from reme.memory_history where operation = 'update'")
         assert await counted.fetchone() == (3_010,)
+
+
+@pytest.mark.parametrize("change", ["add", "delete", "load"])
+async def test_a_change_of_several_of_which_one_is_left_after_an_erasure_is_undone(
+    words: Engine, tmp_path: Path, change: str
+) -> None:
+    await words.memories.add("w", ["It rains.", "The sun shines."])
+    names = {"dog": "Her dog is called Rex.", "cat": "Her cat is called Mia.", "bird": "Her bird is called Tweety."}
+    if change == "delete":
+        for name, content in names.items():  # one after the other, which are no changes of several
+            await words.memories.add("w", Memory(memory_id=name, content=content))
+        await words.memories.delete("w", [*names])
+    elif change == "add":
+        await words.memories.add("w", [Memory(memory_id=name, content=content) for name, content in names.items()])
+    else:
+        lines = [json.dumps({"memory_id": name, "content": content}) for name, content in names.items()]
+        (tmp_path / "lib.jsonl").write_text("\n".join(lines))
+        await words.workspaces.load("w", tmp_path / "lib.jsonl")
+    await words.memories.add("w", "It snows.")
+    for name in ("dog", "cat"):
+        await words.memories.delete("w", name, erase=True)
+    await words.memories.undo("w")
+    rest = {"Her bird is called Tweety."} if change == "delete" else set()
+    assert await contents(words) == {"It rains.", "The sun shines.", "It snows."} | rest
+    with pytest.raises(ConflictError, match="1 of its memories were changed after it"):
+        await words.memories.undo("w")  # the undo itself was a change of one, and is not passed by either
+    assert await consistent(words.database, "w")
+
+
+async def test_an_erasure_makes_no_change_of_one_memory_a_change_of_several(words: Engine) -> None:
+    (dog,) = await words.memories.add("w", "Her dog is called Rex.")
+    (cat,) = await words.memories.add("w", "Her cat is called Mia.")
+    await words.memories.update("w", cat.memory_id, content="She has a cat.")
+    await words.memories.delete("w", dog.memory_id, erase=True)
+    with pytest.raises(NotFoundError, match="nothing to undo"):
+        await words.memories.undo("w")

@@ -110,12 +110,27 @@ delete from reme.memory where workspace_id = %(workspace)s and memory_id = any(%
 
 -- name: drop_history
 -- And what other memories were, when they said the same. What only quotes it in another field is swept below. Without `concat`,
--- which Citus does not take beside columns.
-delete from reme.memory_history h
-where h.workspace_id = %(workspace)s
-  and (h.memory_id = any(%(affected)s)
-       or lower(replace(coalesce(h.before ->> 'content', '') || E'\n' || coalesce(h.after ->> 'content', ''), '\', ''))
-          like ${marks})
+-- which Citus does not take beside columns. Of a change of several memories one that is left tells that there were others: it
+-- is still the last one to undo.
+with gone as (
+    delete from reme.memory_history h
+    where h.workspace_id = %(workspace)s
+      and (h.memory_id = any(%(affected)s)
+           or lower(replace(coalesce(h.before ->> 'content', '') || E'\n' || coalesce(h.after ->> 'content', ''), '\', ''))
+              like ${marks})
+    returning h.history_id, h.memory_id, h.changed_at
+), beside as materialized (
+    select distinct on (h.changed_at) h.history_id
+    from reme.memory_history h
+    where h.workspace_id = %(workspace)s and h.changed_at in (select changed_at from gone)
+      and h.history_id not in (select history_id from gone)
+      and exists (select from gone where gone.changed_at = h.changed_at and gone.memory_id <> h.memory_id)
+    order by h.changed_at, h.history_id
+)
+update reme.memory_history h
+set before = h.before || '{"erased_beside": true}', after = h.after || '{"erased_beside": true}'
+from beside
+where h.workspace_id = %(workspace)s and h.history_id = beside.history_id
 
 -- name: drop_recalls
 -- The query that found it is likely to name it.

@@ -1,13 +1,14 @@
 -- name: last_bulk_change
 -- The last transaction that changed several memories. What only counts their use is no change of them. Where nothing but
--- the time differs, an undo has put back what a load had stored anew in the same words: it is a part of that undo.
+-- the time differs, an undo has put back what a load had stored anew in the same words: it is a part of that undo. Of
+-- several, others may have been erased since.
 select changed_at, min(changed_by), min(reason)
 from reme.memory_history
 where workspace_id = %(workspace)s
   and (operation <> 'update' or before - %(counts)s::text[] is distinct from after - %(counts)s::text[]
        or before - 'updated_at' = after - 'updated_at')
 group by changed_at
-having count(distinct memory_id) > 1
+having count(distinct memory_id) > 1 or bool_or(coalesce(after, before) ? 'erased_beside')
 order by changed_at desc
 limit 1
 
