@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from reme_core.episodes.rules import THRESHOLDS
+from reme_core.episodes.rules import THRESHOLDS, in_one_line
 from reme_core.errors import ModelError
 from reme_core.models import ChatModel
 from reme_core.prompts import prompt
@@ -78,7 +78,7 @@ async def distil(
     if chat is None or not attempts:
         return consolidation_by_rules(attempts, works_from)
     latest = attempts[-MAX_EPISODES:]
-    listing = "\n".join(f"task={a.task_id} score={a.score:.2f}: {a.summary}" for a in latest)
+    listing = "\n".join(in_one_line(f"task={a.task_id} score={a.score:.2f}: {a.summary}") for a in latest)
     speech = language(setting, [a.summary for a in latest])
     request = prompt("consolidate_episodes", speech, episodes=fence(listing, "episodes"), most=MAX_RULES)
     try:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from reme_core.episodes.rules import Card
+from reme_core.episodes.rules import Card, in_one_line
 from reme_core.prompts import Language, phrase
 from reme_core.prompts.budget import count_tokens
 
@@ -56,7 +56,7 @@ def episode_note(past: PastEpisodes, language: Language = "en", *, token_budget:
 
 
 def _render(past: PastEpisodes, language: Language) -> str:
-    task = past.task_id
+    task = in_one_line(past.task_id)
     cards = [
         phrase(
             "episode_card",
@@ -83,7 +83,7 @@ def _render(past: PastEpisodes, language: Language) -> str:
     lines = []
     for heading, items in sections:
         if items:
-            lines += ["", heading, *(f" - {item}" for item in items)]
+            lines += ["", heading, *(f" - {in_one_line(item)}" for item in items)]
     if past.mean is not None:
         mean, count = past.mean
         lines += ["", phrase("episode_mean", language, task=task, mean=f"{mean:.2f}", count=count)]

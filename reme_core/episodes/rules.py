@@ -97,6 +97,11 @@ def outcome_rules(
     return rules + ([f"[AVOID] {mistake}" for mistake in mistakes] if score < thresholds.avoid_below else [])
 
 
+def in_one_line(text: str) -> str:
+    """The text without line breaks: what follows one would read as another rule or attempt, or as a heading."""
+    return " ".join(line for line in str(text).splitlines() if line.strip())
+
+
 def outcome_of(rule: str) -> str:
     """The outcome in a rule's tag: works, avoid, consolidated or high_score; `stated` for a rule without a tag."""
     tags = {"[WORKS] ": "works", "[AVOID] ": "avoid", "[CONSOLIDATED] ": "consolidated", "[HIGH SCORE ": "high_score"}
