@@ -12,14 +12,35 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, SimpleNamespace, UnionType
-from typing import Annotated, Any, Final, Literal, Self, Union, Unpack, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    Self,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from reme_core.errors import InputError, did_you_mean
@@ -37,12 +58,15 @@ def first_problem(error: ValidationError) -> str:
 class Given(BaseModel):
     """A model that a caller makes by its name, such as `Memory(content="…")`."""
 
+    model_config = ConfigDict(validate_assignment=True)
+
     def __init__(self, /, **values: Any) -> None:
         """Make it.
 
         Raises:
             InputError: A value does not fit, or there is no such field. Classes with an `extra` of their own take more
-                names, since callers hand on all of what a chat API gave them; but none of ours without its `_id`.
+                names, since callers hand on all of what a chat API gave them; but none of ours without its `_id`, and
+                none that is nearly ours.
         """
         fields = self.__class__.model_fields
         for name in values:
@@ -53,10 +77,28 @@ class Given(BaseModel):
             if "extra" not in self.__class__.model_config:
                 known = f"known are {', '.join(fields)}"
                 raise InputError(f"there is no field '{name}'; {did_you_mean(name, fields, known)}")
+        _refuse_mistyped(self.__class__, values)
         try:
             super().__init__(**values)
         except ValidationError as error:
             raise InputError(first_problem(error)) from None
+
+    if not TYPE_CHECKING:  # type checkers would take every name for that of an attribute
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Set a field.
+
+            Raises:
+                InputError: The value does not fit, or there is no such field.
+            """
+            try:
+                super().__setattr__(name, value)
+            except ValidationError as error:
+                raise InputError(first_problem(error)) from None
+            except ValueError:  # as pydantic calls an unknown name
+                known = self.__class__.model_fields
+                told = did_you_mean(name, known, f"known are {', '.join(known)}")
+                raise InputError(f"there is no field '{name}'; {told}") from None
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
         """Give its fields as a dict, with the options of pydantic's method.
@@ -145,7 +187,14 @@ def json_text(value: Any) -> str:
 AnyJson = Annotated[Any, AfterValidator(_check_depth), AfterValidator(lambda value: json.loads(json_text(value)))]
 """Any value as JSON gives it back, nested no deeper than 100 levels."""
 
-Count = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+
+def _refuse_flag(given: Any) -> Any:
+    if isinstance(given, bool):
+        raise ValueError("give a number")
+    return given
+
+
+Count = Annotated[int, BeforeValidator(_refuse_flag), Field(ge=-(2**31), lt=2**31)]
 """A number that fits an integer of Postgres; in imported libraries it may be negative."""
 
 
@@ -191,7 +240,10 @@ def _check_measure(value: float) -> float:
 
 
 Measure = Annotated[float, AfterValidator(_check_measure)]
-"""A score, or another number of which means are calculated."""
+"""A score, or another number of which means are calculated; True is 1, as of an attempt that passed."""
+
+Share = Annotated[float, BeforeValidator(_refuse_flag), Field(ge=0, le=1)]
+"""A number from 0 to 1, which True and False do not mean."""
 
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
@@ -224,16 +276,27 @@ class StrictlyNamed(Given):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_mistyped(cls, value: Any) -> Any:
+    def _check_names(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        names = {name: field.validation_alias for name, field in cls.model_fields.items()}
-        known = {str(form) for name, other in names.items() for form in (name, *getattr(other, "choices", ()))}
-        for name in value.keys() - known:
-            # At .88 `scor` is near `score`, and `success`, which says something else, is not near `successes`.
-            if near := get_close_matches(str(name), known - value.keys(), n=1, cutoff=0.88):
-                raise ValueError(f"there is no field '{name}'; did you mean '{near[0]}'?")
+        _refuse_mistyped(cls, value)
         return value
+
+
+def _refuse_mistyped(model: type[BaseModel], values: Mapping[str, Any]) -> None:
+    """Raise an error if the name of a value is nearly that of a field, and the field has none."""
+    for name, value in values.items():
+        near = next((field for field in _near_fields(model, str(name)) if field not in values), None)
+        if near is not None and value is not None:
+            raise InputError(f"there is no field '{name}'; did you mean '{near}'?")
+
+
+@lru_cache(maxsize=1_000)  # a chat API gives the same names with each message
+def _near_fields(model: type[BaseModel], name: str) -> Sequence[str]:
+    others = {field: known.validation_alias for field, known in model.model_fields.items()}
+    taken = {str(form) for field, other in others.items() for form in (field, *getattr(other, "choices", ()))}
+    # At .88 `scor` is near `score`, and `success`, which says something else, is not near `successes`.
+    return () if name in taken else get_close_matches(name, taken, cutoff=0.88)
 
 
 class Observed(Given):

@@ -137,3 +137,57 @@ def test_type_checkers_see_which_fields_may_be_left_out(module: ModuleType) -> N
     calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if isinstance(node, ast.Call)]
     fields = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Field"]
     assert fields and not [ast.unparse(field) for field in fields if field.args]
+
+
+@pytest.mark.parametrize(
+    ("made", "names", "meant"),
+    [
+        (Message, {"contentt": "Hi"}, "content"),
+        (Message, {"content": "Hi", "timestmp": "2025-01-01"}, "timestamp"),
+        (Message, {"content": "Hi", "sesion_id": "monday"}, "session_id"),
+        (ToolCall, {"name": "clock", "argument": "{}"}, "arguments"),
+        (ToolCallResult, {"tool_name": "clock", "succes": False}, "success"),
+    ],
+)
+def test_a_name_that_is_nearly_that_of_a_field_is_refused_where_it_would_be_passed_over(
+    made: Callable[..., object], names: dict[str, object], meant: str
+) -> None:
+    with pytest.raises(InputError, match=f"did you mean '{meant}'"):
+        made(**names)
+
+
+def test_what_else_a_chat_api_gives_is_passed_over() -> None:
+    more = dict.fromkeys(("refusal", "annotations", "audio", "function_call"))
+    assert Message(**{"role": "assistant", "content": "Hi", **more}).content == "Hi"
+    # The field is there, and so nothing is lost.
+    assert Message(**{"content": "Hi", "contents": ["Hi"]}).content == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "value"),
+    [
+        (Memory(content="x"), "importance", 7),
+        (Memory(content="x"), "kind", "fact"),
+        (Memory(content="x"), "contentt", "y"),
+        (Message(content="x"), "metadata", "y"),
+        (Message(content="x"), "tool_calls", "y"),
+        (Episode(), "score", "good"),
+        (ToolCallResult(tool_name="x"), "time_cost", -1),
+    ],
+)
+def test_a_field_is_checked_when_it_is_set_as_when_the_object_is_made(made: object, name: str, value: object) -> None:
+    with pytest.raises(InputError, match=name):
+        setattr(made, name, value)
+    made_of_them = Message(content="x")
+    made_of_them.tool_calls = [{"id": "1", "name": "clock"}]  # type: ignore[list-item]
+    assert made_of_them.tool_calls[0].name == "clock"
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [(Memory, "importance"), (Memory, "seen_count"), (Episode, "steps"), (ToolCallResult, "token_cost")],
+)
+def test_true_is_no_number_of_anything(made: Callable[..., object], name: str) -> None:
+    more = {"tool_name": "clock"} if made is ToolCallResult else {}
+    with pytest.raises(InputError, match=f"{name}: give a number, not True"):
+        made(**{name: True, **more})
