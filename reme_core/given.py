@@ -9,7 +9,8 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
 from datetime import UTC, datetime, tzinfo
 from difflib import get_close_matches
 from functools import cache, lru_cache, partial
@@ -242,9 +243,6 @@ def _check_measure(value: float) -> float:
 Measure = Annotated[float, AfterValidator(_check_measure)]
 """A score, or another number of which means are calculated; True is 1, as of an attempt that passed."""
 
-Share = Annotated[float, BeforeValidator(_refuse_flag), Field(ge=0, le=1)]
-"""A number from 0 to 1, which True and False do not mean."""
-
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
@@ -318,10 +316,6 @@ _PLAIN: Final[dict[Any, tuple[type, str]]] = {
     datetime: (datetime, "a datetime"),
     NoneType: (NoneType, "None"),
 }
-_LISTS: Final[dict[Any, tuple[type, str]]] = {
-    Sequence[str]: (str, "a list of texts"),
-    Sequence[int]: (Integral, "a list of whole numbers"),
-}
 # What is in them, and what they take, is for the method to check.
 _FORMS: Final[dict[Any, tuple[Any, str]]] = {Mapping: (Mapping, "a dict"), Callable: (Callable, "a function")}
 
@@ -362,22 +356,40 @@ def _plain_parameters(method: Callable[..., Any]) -> tuple[Sequence[str], Mappin
     return places, {name: members for name, members in types.items() if all(map(_words, members))}
 
 
-def _fits(value: Any, plain: Any) -> bool:
-    if get_origin(plain) is Literal:
-        return isinstance(value, str) and value in get_args(plain)  # an array would be compared member by member
-    if get_origin(plain) in _FORMS:
-        return isinstance(value, _FORMS[get_origin(plain)][0])
+def _fits(value: Any, hint: Any) -> bool:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return isinstance(value, str) and value in inner  # an array would be compared member by member
+    if origin in _FORMS:
+        return isinstance(value, _FORMS[origin][0])
+    if origin is tuple and inner[-1] is not ...:
+        return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(_fits, value, inner))
+    if origin is not None:
+        is_many = isinstance(value, Iterable if origin is Iterable else Collection)
+        is_list = is_many and not isinstance(value, str | bytes | Mapping)
+        # What is made one by one can be read only once, by the method.
+        return is_list and (not isinstance(value, Collection) or all(_fits(member, inner[0]) for member in value))
     if isinstance(value, bool):  # which is a number in Python, and none in Postgres
-        return plain is bool
-    if plain in _PLAIN:
-        return isinstance(value, _PLAIN[plain][0])
-    is_list = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
-    return is_list and all(isinstance(member, _LISTS[plain][0]) for member in value)
+        return hint is bool
+    return isinstance(value, _PLAIN[hint][0] if hint in _PLAIN else hint)
 
 
 def _words(hint: Any) -> Sequence[str]:
     """What a value of a plain type is, in words; nothing for a type that is not plain."""
-    if get_origin(hint) is Literal:
-        return [repr(value) for value in get_args(hint)]
-    known = (_PLAIN | _LISTS).get(hint) or _FORMS.get(get_origin(hint))
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return [repr(value) for value in inner]
+    if origin is tuple and inner[-1] is not ...:
+        parts = [words for member in inner for words in _words(member)]
+        return [f"a pair ({', '.join(parts)})"] if len(parts) == len(inner) else []
+    if origin in (Sequence, Iterable, tuple):
+        several = [re.sub(r"^a (whole number|\w+)", r"\1s", one) for one in _words(inner[0])]
+        return [f"a {'tuple' if origin is tuple else 'list'} of {members}" for members in several]
+    if isinstance(hint, type) and hint.__module__.startswith("reme_core") and _is_made_by_callers(hint):
+        return [f"a {hint.__name__}"]
+    known = _PLAIN.get(hint) or _FORMS.get(origin)
     return [known[1]] if known else []
+
+
+def _is_made_by_callers(hint: type) -> bool:
+    return issubclass(hint, BaseModel | tuple) or is_dataclass(hint)

@@ -16,18 +16,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 from reme_core.errors import InputError
-from reme_core.given import (
-    WHEN_SAID,
-    Count,
-    Given,
-    JsonObject,
-    Measure,
-    Moment,
-    Observed,
-    Share,
-    StrictlyNamed,
-    json_text,
-)
+from reme_core.given import WHEN_SAID, Count, Given, JsonObject, Measure, Moment, Observed, StrictlyNamed, json_text
 
 
 def new_id() -> str:
@@ -288,7 +277,7 @@ class Memory(Scoped):
     """The situation in which it helps (task and tool memories); recall compares queries with it."""
     content: str = ""
     keywords: list[str] = Field(default_factory=list)
-    importance: Share = 0.5
+    importance: float = Field(default=0.5, ge=0, le=1)
     score: float = 0.0
     """How good it is, in the judgement of who made it; recall does not change it."""
     status: Status = Status.ACTIVE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,8 @@ class Episodes:
             print(await reme.episodes.context("trainer", "restart"))
             ```
         """
+        if isinstance(episodes, Episode | Mapping | str) or not isinstance(episodes, Iterable):
+            raise InputError(f"episodes is a list; for a single one there is episodes.record; not {episodes!r:.60}")
         batch = [self._prepare(episode, seed, place) for place, episode in enumerate(episodes)]
         batch = redact(batch, self._settings.redact)
         store.check_storable(batch)

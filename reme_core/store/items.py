@@ -77,6 +77,7 @@ class ItemWrite:
 
     def __post_init__(self) -> None:
         _check_labels(self.namespace)
+        object.__setattr__(self, "namespace", tuple(self.namespace))  # a list is no key of a dict
         if not isinstance(self.key, str):
             raise InputError(f"the key of an item is a text, not {self.key!r:.60}")
         if not isinstance(self.value, dict | None):
@@ -86,6 +87,10 @@ class ItemWrite:
             raise InputError(
                 f"namespace and key of an item take {LONGEST_NAME} bytes at the most, not {size}: {self.key[:40]!r}…;"
                 " put long texts into the value"
+            )
+        if not isinstance(self.vectors, dict):
+            raise InputError(
+                f"vectors of {self.key!r:.60} are a dict, by the paths of its texts; not {self.vectors!r:.60}"
             )
         if self.ttl is not None and (
             not isinstance(self.ttl, Real) or self.ttl is True or not (math.isfinite(self.ttl) and self.ttl > 0)
@@ -131,7 +136,8 @@ class Items:
 
     async def get(self, workspace: str, names: Iterable[tuple[Namespace, str]]) -> dict[tuple[Namespace, str], Item]:
         """The items with these namespaces and keys, as far as they exist."""
-        wanted = [{"namespace": namespace, "key": key} for namespace, key in dict.fromkeys(names)]
+        named = dict.fromkeys((tuple(namespace), key) for namespace, key in names)
+        wanted = [{"namespace": namespace, "key": key} for namespace, key in named]
         found = await self._read(workspace, _SQL["get"], {"names": Jsonb(encode_json(wanted))})
         return {(item.namespace, item.key): item for item in found}
 
@@ -162,7 +168,7 @@ class Items:
             # No label has a character below U+0001, so this is the first namespace beyond those with the prefix.
             values |= {"prefix": labels, "beyond": [*labels[:-1], labels[-1] + "\x01"]}
         if vector is not None:
-            values |= {"vector": Vector(vector), "width": len(vector)}
+            values |= {"vector": _vector(vector), "width": len(vector)}
         statement = Template(_SQL["search" if vector is None else "search_by_meaning"])
         return await self._read(workspace, statement.substitute(where=" and ".join(where) or "true"), values)
 
@@ -196,7 +202,7 @@ class Items:
             {"namespace": one.namespace, "key": one.key, "value": one.value, "ttl": one.ttl, "gone": one.value is None}
             for one in writes
         ]
-        namespaces = dict.fromkeys([*order, *(one.namespace for one in writes)])
+        namespaces = dict.fromkeys([*map(tuple, order), *(one.namespace for one in writes)])
         values = {
             "workspace": workspace,
             "items": Jsonb(encode_json(rows)),
@@ -258,5 +264,12 @@ def _vector_columns(writes: Iterable[ItemWrite], places: Mapping[tuple[Namespace
     return {
         "places": [places[one.namespace, one.key] for one, _ in texts],
         "paths": [path for _, path in texts],
-        "vectors": [Vector(one.vectors[path]) for one, path in texts],
+        "vectors": [_vector(one.vectors[path]) for one, path in texts],
     }
+
+
+def _vector(given: Embedding) -> Vector:
+    try:
+        return Vector(given)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"a vector is a row of numbers, not {given!r:.60}: {error}") from None

