@@ -38,7 +38,7 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on; default: 8002.")] = None,
 ) -> None:
-    """Run the HTTP service: every flow as POST /FLOW, /v1, /health, /metrics and /docs."""
+    """Run the HTTP service: every flow as POST /FLOW, /v1, /mcp, /health, /metrics and /docs."""
     from reme_core.server.run import run_until_stopped, serve_http
 
     settings = session.settings

@@ -27,6 +27,7 @@ _REQUEST_ID: Final = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 _LAST_WORDS_SECONDS: Final = 5.0  # for the end of a stream, since a caller may have stopped reading
 _PATH_CHARACTERS: Final = 500  # of a path in the log
 _LIVENESS: Final = ("/health", "/health/live")  # if they were refused, a service would be restarted for being busy
+_MCP: Final = ("/mcp", "/sse")  # a call over MCP keeps the same limit, and tells of it in its own protocol
 _STOPPING: Final = (503, "stopping", "the service stops; send the request again")
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -37,7 +38,7 @@ class Guard:
     A request that comes while `limit_concurrency` others are under way is refused with 503; liveness is told.
     A body of more than `max_body_bytes` is refused with 413. A request that takes longer than `timeout_seconds` is
     cancelled and answered with 504, and one that the stopping service cannot wait for with 503; a stream that has begun
-    ends with an event `error` in both cases.
+    ends with an event `error` in both cases. MCP limits the time of its calls itself.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class Guard:
             elif int(headers.get("content-length") or 0) > self._max_body_bytes:
                 problem = (413, "too_large", self._too_large())
             else:
-                async with asyncio.timeout(self._timeout_seconds) as limit:
+                async with asyncio.timeout(None if path in _MCP else self._timeout_seconds) as limit:
                     await self._app(scope, self._limit_body(receive), send_with_id)
                 problem = _STOPPING if is_open else None  # a stream that was cut off, unless its caller hung up
         except asyncio.CancelledError:

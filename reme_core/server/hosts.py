@@ -41,7 +41,7 @@ class HostCheck:
 
     def _problem(self, headers: Headers) -> tuple[int, str, str] | None:
         host = _name_in(f"//{headers.get('host', '')}")
-        advice = "; add it to the setting http.allowed_hosts, for MCP mcp.allowed_hosts"
+        advice = "; add it to the setting http.allowed_hosts, for `reme mcp` mcp.allowed_hosts"
         # Every browser names a host; a probe that speaks HTTP/1.0, such as HAProxy's, need not.
         if "host" in headers and host not in self._allowed and not _is_address(host):
             return 421, "wrong_host", f"this service does not answer for the host {host[:100]!r}{advice}"

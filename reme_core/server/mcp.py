@@ -11,11 +11,11 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 from urllib.parse import quote, unquote, urlsplit
 
 import anyio
+from fastapi import FastAPI
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.lowlevel.helper_types import ReadResourceContents
@@ -24,12 +24,10 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from pydantic import AnyUrl, ValidationError
 from pydantic_core import to_jsonable_python
-from starlette.applications import Starlette
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response as HttpResponse
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Match, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
-from starlette.types import Message as ASGIMessage
 
 from reme_core._version import __version__
 from reme_core.client import AsyncReMe
@@ -37,9 +35,9 @@ from reme_core.engine import Engine
 from reme_core.errors import InputError, NotFoundError, ReMeError
 from reme_core.given import storable
 from reme_core.jobs.log import REQUEST_ID
-from reme_core.server.auth import FULL_ACCESS, Access, KeyCheck, access_of, wait_for_refusal
+from reme_core.server.around import counting_calls, surround
+from reme_core.server.auth import FULL_ACCESS, Access, access_of, wait_for_refusal
 from reme_core.server.errors import INTERNAL_MESSAGE, error_response, message_for_caller
-from reme_core.server.hosts import HostCheck
 from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.pipes import Pipes
 from reme_core.server.service import Service
@@ -96,43 +94,35 @@ async def run_stdio(reme: Engine) -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> Starlette:
+def create_mcp_app(reme: Engine, transport: Literal["sse", "http"]) -> FastAPI:
     """The MCP service as an ASGI app: `http` is streamable HTTP at `/mcp`, `sse` is its predecessor at `/sse`."""
-    service = Service(reme, reme.settings.mcp.host)
-    server = create_server(service)
-    limit = reme.settings.http.max_body_bytes
-    if transport == "sse":
-        inner = _sse_app(server, SseServerTransport("/messages/", max_request_body_size=limit))
-    else:
-        # Without sessions any process answers any request, also after a restart.
-        manager = StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=limit)
-        route = Route("/mcp", _Endpoint(manager.handle_request))
-        inner = Starlette(routes=[route], lifespan=lambda _: manager.run())
-    inner.state.service = service
-    inner.add_exception_handler(404, _answer_not_found)
-    inner.add_middleware(KeyCheck)
-    inner.add_middleware(HostCheck, allowed=reme.settings.mcp.allowed_hosts)
-    inner.add_middleware(_EndOfStreams)
-    return inner
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with counting_calls(metrics, reme):
+            yield
+
+    app = FastAPI(title="ReMe core", version=__version__, lifespan=lifespan, docs_url=None, openapi_url=None)
+    app.state.service = Service(reme, reme.settings.mcp.host)
+    app.state.mcp = create_server(app.state.service)
+    metrics = surround(app, reme.settings, reme.settings.mcp.allowed_hosts)
+    app.router.routes.extend(_sse_routes(app) if transport == "sse" else [ROUTE])
+    app.add_exception_handler(404, _answer_not_found)
+    return app
 
 
-class _EndOfStreams:
-    """Middleware that ends a response which its app leaves open, as the SDK does with streams when it is stopped."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_open = False
-
-        async def note_and_send(message: ASGIMessage) -> None:
-            nonlocal is_open
-            is_open = message["type"] == "http.response.start" or bool(message.get("more_body"))
-            await send(message)
-
-        await self._app(scope, receive, note_and_send)
-        if is_open:
-            await send({"type": "http.response.body", "body": b""})
+async def _answer_call(scope: Scope, receive: Receive, send: Send) -> None:
+    state = scope["app"].state
+    # Without sessions any process answers any call, also after a restart. With JSON in place of a stream a call that is
+    # under way when the service stops is waited for, as a request over HTTP is: the SDK cuts off its streams.
+    manager = StreamableHTTPSessionManager(
+        state.mcp,
+        stateless=True,
+        json_response=True,
+        max_request_body_size=state.service.reme.settings.http.max_body_bytes,
+    )
+    async with manager.run():
+        await manager.handle_request(scope, receive, send)
 
 
 class _Handlers:
@@ -150,7 +140,7 @@ class _Handlers:
         return self._tools
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> tuple[list[types.TextContent], dict[str, Any]]:
-        async with _answer_safely(self._service, name):
+        async with self._answer_safely(name):
             if name not in self._models:
                 more = "" if self._service.reme.settings.mcp.tools == "all" else "; the setting mcp.tools adds others"
                 raise NotFoundError(f"there is no tool '{name}'; there are {', '.join(self._models)}{more}")
@@ -163,7 +153,7 @@ class _Handlers:
 
     async def list_resources(self) -> list[types.Resource]:
         access = self._access()
-        async with _answer_safely(self._service, "resources/list"):
+        async with self._answer_safely("resources/list"):
             workspaces = await self._service.reme.workspaces.list()
         names = [name for name in workspaces if access.allows(name)]
         return [
@@ -187,7 +177,7 @@ class _Handlers:
         ]
 
     async def read_resource(self, uri: AnyUrl) -> Iterable[ReadResourceContents]:
-        async with _answer_safely(self._service, str(uri)):
+        async with self._answer_safely(str(uri)):
             return await self._read(str(uri))
 
     async def _read(self, uri: str) -> Iterable[ReadResourceContents]:
@@ -211,7 +201,7 @@ class _Handlers:
         return [_NOTE_PROMPT]
 
     async def get_prompt(self, name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
-        async with _answer_safely(self._service, name):
+        async with self._answer_safely(name):
             arguments = arguments or {}
             if name != _NOTE_PROMPT.name:
                 raise NotFoundError(f"there is no prompt '{name}'; there is '{_NOTE_PROMPT.name}'")
@@ -241,30 +231,30 @@ class _Handlers:
             return FULL_ACCESS
         return access_of(request)
 
-
-@asynccontextmanager
-async def _answer_safely(service: Service, what: str) -> AsyncIterator[None]:
-    """Answer a request within `http.timeout_seconds`, under an id for the log; of internal errors it alone is told."""
-    # The SDK sends the message of an exception to the model. Those of other libraries could hold passwords or paths.
-    timeout_seconds = service.reme.settings.http.timeout_seconds
-    request_id = new_id()
-    REQUEST_ID.set(request_id)
-    started = time.perf_counter()
-    try:
-        async with asyncio.timeout(timeout_seconds) as limit:
-            yield
-    except ReMeError as error:
-        if (message := message_for_caller(error)) == str(error):
-            raise
-        log.exception("request %s: %s failed", request_id, what)
-        raise ReMeError(f"{message} (request {request_id})") from None
-    except Exception as error:  # as above: of any library
-        if isinstance(error, TimeoutError) and limit.expired():
-            raise ReMeError(f"it took longer than {timeout_seconds:g} seconds (http.timeout_seconds)") from None
-        log.exception("request %s: %s failed", request_id, what)
-        raise ReMeError(f"{INTERNAL_MESSAGE}: {request_id}") from None
-    finally:
-        log.debug("MCP %s: after %.0f ms, request %s", what, 1_000 * (time.perf_counter() - started), request_id)
+    @asynccontextmanager
+    async def _answer_safely(self, what: str) -> AsyncIterator[None]:
+        """Answer within `http.timeout_seconds`, under an id for the log; of internal errors it alone is told."""
+        # The SDK sends the message of an exception to the model. Those of other libraries could hold passwords.
+        timeout_seconds = self._service.reme.settings.http.timeout_seconds
+        request = self._server.request_context.request
+        request_id = request.scope["request_id"] if isinstance(request, HTTPConnection) else new_id()
+        REQUEST_ID.set(request_id)
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(timeout_seconds) as limit:
+                yield
+        except ReMeError as error:
+            if (message := message_for_caller(error)) == str(error):
+                raise
+            log.exception("request %s: %s failed", request_id, what)
+            raise ReMeError(f"{message} (request {request_id})") from None
+        except Exception as error:  # as above: of any library
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise ReMeError(f"it took longer than {timeout_seconds:g} seconds (http.timeout_seconds)") from None
+            log.exception("request %s: %s failed", request_id, what)
+            raise ReMeError(f"{INTERNAL_MESSAGE}: {request_id}") from None
+        finally:
+            log.debug("MCP %s: after %.0f ms, request %s", what, 1_000 * (time.perf_counter() - started), request_id)
 
 
 def _answer_not_found(request: Request, _: Exception) -> HttpResponse:
@@ -273,17 +263,28 @@ def _answer_not_found(request: Request, _: Exception) -> HttpResponse:
     return error_response(request.scope, 404, NotFoundError.code, message)
 
 
-@dataclass(frozen=True)
-class _Endpoint:
-    """An ASGI app as the endpoint of a route. Starlette would call a function with a request, and send its result."""
+class _AppRoute(Route):
+    """A route to an ASGI app. Starlette would call a function with a request, and send its result."""
 
-    answer: ASGIApp
+    def __init__(self, path: str, app: ASGIApp, method: str) -> None:
+        super().__init__(path, app, methods=[method])
+        self.app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.answer(scope, receive, send)
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is for this route; if so, its scope names the route, for the metrics."""
+        match, child = super().matches(scope)
+        return match, {**child, "route": self}
 
 
-def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlette:
+# Only POST: a client that listens would hold a stream on which, without sessions, nothing ever comes.
+ROUTE: Final = _AppRoute("/mcp", _answer_call, "POST")
+"""Streamable HTTP, for an app whose `state` has the `service` and the server (`mcp`)."""
+
+
+def _sse_routes(app: FastAPI) -> list[BaseRoute]:
+    server, limit = app.state.mcp, app.state.service.reme.settings.http.max_body_bytes
+    transport = SseServerTransport("/messages/", max_request_body_size=limit)
+
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
         async def end_when_refused() -> None:
             await wait_for_refusal(HTTPConnection(scope))
@@ -295,5 +296,4 @@ def _sse_app(server: Server[Any, Any], transport: SseServerTransport) -> Starlet
             await server.run(read, write, server.create_initialization_options())
             tasks.cancel_scope.cancel()
 
-    messages = Mount("/messages/", transport.handle_post_message)
-    return Starlette(routes=[Route("/sse", _Endpoint(stream), methods=["GET"]), messages])
+    return [_AppRoute("/sse", stream, "GET"), Mount("/messages/", transport.handle_post_message)]

@@ -40,7 +40,7 @@ async def serve_http(settings: Settings) -> None:
     Raises:
         ReMeError: The database cannot be opened, a flow cannot be built, or the port is taken.
     """
-    from reme_core.server.http import create_app  # noqa: PLC0415 - FastAPI is not needed for MCP
+    from reme_core.server.http import PLACES, create_app  # noqa: PLC0415 - its routes take time, and MCP does without
 
     http = settings.http
     with _bind(http.host, http.port) as listening:
@@ -49,7 +49,7 @@ async def serve_http(settings: Settings) -> None:
                 reme,
                 create_app(reme),
                 listening,
-                {"listens": "", "docs": "/docs", "inspector": "/inspector"},
+                PLACES,
                 timeout_keep_alive=http.timeout_keep_alive,
                 root_path=http.root_path,
             )

@@ -99,7 +99,7 @@ async def test_a_database_that_takes_no_writes_is_not_ready(settings: Settings, 
 async def test_the_log_says_why_a_service_is_not_ready(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("reme_core.server.http._READY_SECONDS", 0.0)
+    monkeypatch.setattr("reme_core.server.around._READY_SECONDS", 0.0)
     assert (await client.get("/health/ready")).status_code == 503
     assert "not ready: the database did not answer" in caplog.text
 
