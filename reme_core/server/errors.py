@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.routing import compile_path
+from starlette.routing import BaseRoute, compile_path
 from starlette.types import Scope
 
 from reme_core.errors import (
@@ -159,10 +161,10 @@ def add_error_handlers(app: FastAPI) -> None:
         headers = dict(error.headers or {})
         path = request.url.path.removeprefix(request.scope.get("root_path", ""))
         if error.status_code == 404:
-            advice = did_you_mean(path, app.openapi()["paths"], "see /docs")
+            advice = did_you_mean(path, _methods_by_path(app.routes), "see /docs")
             message = f"there is no {path} here; {advice}"
         elif error.status_code == 405:
-            # What the document does not describe, such as a page of the inspector, has one route for each path.
+            # What `/docs` does not describe, such as a page of the inspector, has one route for each path.
             headers["Allow"] = ", ".join(_allowed_methods(app, path)) or headers.get("Allow", "")
             message = f"{path} takes {headers['Allow']} only"
         response = error_response(request.scope, error.status_code, code, message)
@@ -179,10 +181,23 @@ def status_of(error: ReMeError) -> int:
 
 def _allowed_methods(app: FastAPI, path: str) -> list[str]:
     # Starlette's own 405 names the methods of the first route that matches; a path here has a route for each method.
-    for pattern, operations in app.openapi()["paths"].items():
+    for pattern, methods in _methods_by_path(app.routes).items():
         if compile_path(pattern)[0].match(path):
-            return sorted(method.upper() for method in operations)
+            return sorted(methods)
     return []
+
+
+def _methods_by_path(routes: Iterable[BaseRoute]) -> dict[str, set[str]]:
+    """The paths that `/docs` describes. Not from its document, which takes seconds to make: nobody is served then."""
+    found: dict[str, set[str]] = {}
+    for route in routes:
+        router = getattr(route, "original_router", None)  # newer versions of FastAPI include a router as one route
+        if router is not None and router.include_in_schema:
+            for path, methods in _methods_by_path(router.routes).items():
+                found.setdefault(path, set()).update(methods)
+        elif isinstance(route, APIRoute) and route.include_in_schema:
+            found.setdefault(route.path_format, set()).update(route.methods or ())
+    return found
 
 
 def _validation_message(error: RequestValidationError) -> str:

@@ -92,7 +92,7 @@ def create_app(source: Engine | Settings | None = None) -> FastAPI:
     )
 
     @app.get("/docs", include_in_schema=False, response_class=HTMLResponse)
-    async def documentation() -> str:
+    def documentation() -> str:  # in a thread: it takes seconds
         return _docs_page(app.openapi())
 
     metrics = surround(app, settings, settings.http.allowed_hosts)

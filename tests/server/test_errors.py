@@ -132,6 +132,22 @@ async def test_a_mistyped_path_is_told_the_nearest(client: Client) -> None:
     assert (await client.get("/zzz")).json()["message"] == "there is no /zzz here; see /docs"
 
 
+async def test_the_first_wrong_address_holds_nobody_up(
+    client: Client, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def describe() -> Any:
+        raise AssertionError("to describe all of the service takes seconds")
+
+    allowed = {
+        path: sorted(method.upper() for method in operations) for path, operations in app.openapi()["paths"].items()
+    }
+    monkeypatch.setattr(app, "openapi", describe)
+    assert (await client.get("/favicon.ico")).status_code == 404
+    for path in ("/v1/workspaces/{workspace_id}/memories", "/add_memory", "/health", "/list", "/retriever"):
+        refused = await client.put(path.format(workspace_id="w"))
+        assert (refused.status_code, refused.headers["allow"]) == (405, ", ".join(allowed[path]))
+
+
 @pytest.mark.parametrize("where", [{}, {"chat_id": "s"}, {"handle": "beef"}])
 async def test_a_bad_pattern_is_refused_also_where_there_is_nothing_to_search(
     client: Client, where: dict[str, str]
