@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import AfterValidator, BaseModel, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from reme_core.episodes.api import CurvePoint
 from reme_core.errors import InputError, NotFoundError, did_you_mean
@@ -78,10 +78,21 @@ class _MemoryFields(Strict):
     metadata: JsonObject = Field(default_factory=dict)
 
 
+_REASON_ALONE: Final[JsonObject] = {"required": ["reason"], "maxProperties": 1}
+_CHANGEABLE: Final = f"give a field to change: {', '.join(_MemoryFields.model_fields)}"
+
+
 class MemoryChange(_MemoryFields):
     """The fields to change; all others stay as they are."""
 
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": False, "not": _REASON_ALONE})
     reason: str = Field("", description="Why, for the history.")
+
+    @model_validator(mode="after")
+    def _refuse_reason_alone(self) -> Self:
+        if self.model_fields_set == {"reason"}:
+            raise ValueError(f"a reason alone changes nothing; {_CHANGEABLE}")
+        return self
 
 
 class MemoryIn(_MemoryFields):

@@ -24,6 +24,10 @@ async def test_the_life_of_a_memory(client: Client) -> None:
     given = {"content": "Rex is a dog.", "kind": "observation", "subject": "Rex", "importance": 0.3}
     (made,) = (await ok(client, "POST", "memories", 201, json={"memories": [given]}))["memories"]
     path = f"memories/{made['memory_id']}"
+    refused = await ok(client, "PATCH", path, 422, json={"reason": "He meows."})
+    assert refused["message"].startswith(
+        "body: a reason alone changes nothing; give a field to change: content, kind, "
+    )
     changed = await ok(client, "PATCH", path, json={"content": "Rex is a cat.", "reason": "He meows."})
     assert (changed["content"], changed["subject"]) == ("Rex is a cat.", "Rex")
     history = await ok(client, "GET", f"{path}/history")
