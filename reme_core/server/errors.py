@@ -96,6 +96,7 @@ def openapi_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
         404: "What the request names does not exist",
         409: "The request conflicts with stored data, or the service is not configured for it",
         413: "The body is too large",
+        415: "The body is compressed",
         422: "The request does not fit; the message names the field",
         500: "An error of the service itself",
         502: "A model answered in an unusable form",
@@ -107,7 +108,7 @@ def openapi_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": texts[status], "content": content} for status in statuses}
 
 
-COMMON_STATUSES: Final = (401, 403, 413, 422, 500, 503, 504)
+COMMON_STATUSES: Final = (401, 403, 413, 415, 422, 500, 503, 504)
 """The error statuses of every endpoint that reads or writes memories."""
 
 

@@ -36,9 +36,9 @@ class Guard:
     """Middleware around an ASGI app.
 
     A request that comes while `limit_concurrency` others are under way is refused with 503; liveness is told.
-    A body of more than `max_body_bytes` is refused with 413. A request that takes longer than `timeout_seconds` is
-    cancelled and answered with 504, and one that the stopping service cannot wait for with 503; a stream that has begun
-    ends with an event `error` in both cases. MCP limits the time of its calls itself.
+    A body of more than `max_body_bytes` is refused with 413, and a compressed one with 415. A request that takes longer
+    than `timeout_seconds` is cancelled and answered with 504, and one that the stopping service cannot wait for with
+    503; a stream that has begun ends with an event `error` in both cases. MCP limits the time of its calls itself.
     """
 
     def __init__(
@@ -87,6 +87,8 @@ class Guard:
                 problem = (503, "overloaded", f"{most}; try again in a moment")
             elif int(headers.get("content-length") or 0) > self._max_body_bytes:
                 problem = (413, "too_large", self._too_large())
+            elif (coding := headers.get("content-encoding", "").lower()) not in ("", "identity"):
+                problem = (415, "content_encoding", f"the body is {coding[:50]!r}; send it without Content-Encoding")
             else:
                 async with asyncio.timeout(None if path in _MCP else self._timeout_seconds) as limit:
                     await self._app(scope, self._limit_body(receive), send_with_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import re
@@ -241,6 +242,16 @@ async def test_a_body_beyond_the_limit_is_refused_announced_or_not(reme: Engine)
             headers = {"Content-Type": "application/json"}
             response = await client.post("/retrieve_task_memory", content=content, headers=headers)
             assert (response.status_code, response.json()["code"]) == (413, "too_large")
+
+
+@pytest.mark.parametrize("path", ["/retrieve_task_memory", "/v1/workspaces/w/recall", "/mcp"])
+async def test_a_compressed_body_is_refused_as_one(client: Client, path: str) -> None:
+    headers = {"Content-Encoding": "gzip", "Content-Type": "application/json", "Accept": "application/json"}
+    refused = await client.post(path, content=gzip.compress(b'{"query": "tea"}'), headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (415, "content_encoding")
+    assert refused.json()["message"] == "the body is 'gzip'; send it without Content-Encoding"
+    plain = await client.post("/retrieve_task_memory", json={"query": "tea"}, headers={"Content-Encoding": "identity"})
+    assert plain.status_code == 200
 
 
 async def test_a_request_too_many_is_refused_in_the_form_of_all_errors(reme: Engine) -> None:
