@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg import errors as pg
@@ -26,11 +26,25 @@ RESTART_SECONDS = 15.0
 _RETRY_SECONDS = 0.1  # between two attempts
 _PING_SECONDS = 5  # to wait for the answer to a ping
 
+ENCODING: Final = {"client_encoding": "utf8"}
+"""An argument of `psycopg.connect`: the driver takes the encoding of the environment or the database, if one is set."""
+
+UNDERSTOOD: Final = {
+    # The driver reads no other forms of times.
+    "datestyle": "ISO, YMD",
+    "intervalstyle": "postgres",
+    "standard_conforming_strings": "on",  # in our statements, a backslash means itself
+    "row_security": "on",  # if it is off, a policy is an error in place of a filter
+}
+"""Settings that whoever runs the database may have changed for it, or for a role, and that we rely on."""
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 def connect(url: str, **arguments: Any) -> Connection:
     """Connect, with the arguments of `psycopg.connect`; wait up to `RESTART_SECONDS` for a server that starts.
+
+    The connection has the settings `UNDERSTOOD`.
 
     Raises:
         psycopg.errors.CannotConnectNow: The server is still starting up, or it is shutting down.
@@ -39,11 +53,20 @@ def connect(url: str, **arguments: Any) -> Connection:
     deadline = time.monotonic() + RESTART_SECONDS
     while True:
         try:
-            return _connect_once(url, arguments)
+            connection = _connect_once(url, arguments | ENCODING)
+            break
         except pg.CannotConnectNow:
             if time.monotonic() >= deadline:
                 raise
         time.sleep(_RETRY_SECONDS)
+    try:
+        calls = ", ".join(f"set_config('{name}', '{value}', false)" for name, value in UNDERSTOOD.items())
+        connection.execute(f"select {calls}".encode())
+        connection.commit()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _connect_once(url: str, arguments: dict[str, Any]) -> Connection:

@@ -20,8 +20,8 @@ from pydantic_core import from_json
 
 from reme_core.errors import SchemaError
 from reme_core.postgres import migrate
+from reme_core.postgres.connect import ENCODING, UNDERSTOOD, connect, has_refused, wait_for_start
 from reme_core.postgres.connect import Connection as SyncConnection
-from reme_core.postgres.connect import connect, has_refused, wait_for_start
 from reme_core.postgres.errors import mask_password
 from reme_core.settings import LimitSettings
 
@@ -72,7 +72,7 @@ class Session(NamedTuple):
     def settings(self, limits: LimitSettings) -> dict[str, str]:
         """What is set for all statements; `limits` say when transactions end that take, idle or wait for too long."""
         # Compiling a statement costs more than it saves in milliseconds of work.
-        settings = {"search_path": self.search_path, "timezone": "UTC", "jit": "off"}
+        settings = UNDERSTOOD | {"search_path": self.search_path, "timezone": "UTC", "jit": "off"}
         if self.role is not None:
             settings["role"] = self.role
         return settings | {
@@ -91,6 +91,7 @@ def prepare(url: str, embedded: bool) -> Session:
     """
     asked = conninfo_to_dict(url)
     arguments: dict[str, Any] = {
+        **ENCODING,
         "prepare_threshold": 0,  # statements are prepared at their first use: there are few different texts
         "application_name": asked.get("application_name") or "reme-core",
         "connect_timeout": asked.get("connect_timeout") or 10,

@@ -1,4 +1,4 @@
-"""Servers of other people: over TCP with passwords, without pgvector, with an old one."""
+"""Servers of other people: over TCP with passwords, with settings of their own, without pgvector, with an old one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
+from reme_core.cli import doctor
+from reme_core.engine import Engine
 from reme_core.errors import DatabaseUnavailableError, SchemaError
 from reme_core.postgres import migrate
+from reme_core.postgres.backup import backup
 from reme_core.postgres.database import Database
 from reme_core.postgres.embedded.files import environment, postgres_binary
 from reme_core.postgres.embedded.server import EmbeddedServer, stop_embedded
 from reme_core.settings import Settings
+from reme_core.types import Message
 from tests.conftest import make_data_dir
 from tests.ports import free_port
 
@@ -107,6 +111,39 @@ async def test_a_missing_password_is_called_that(
     monkeypatch.setenv("PGPASSFILE", "/nowhere")
     with pytest.raises(DatabaseUnavailableError, match="asks for a password"):
         await Database.open(Settings(database_url=SecretStr(make_database().replace(f":{PASSWORD}@", "@"))))
+
+
+@pytest.mark.parametrize(
+    ("of_database", "of_process"),
+    [
+        ({"datestyle": "German", "intervalstyle": "sql_standard"}, {}),
+        ({"client_encoding": "LATIN1"}, {}),
+        ({}, {"PGCLIENTENCODING": "LATIN1", "PGDATESTYLE": "SQL"}),
+        ({"standard_conforming_strings": "off"}, {}),
+        ({"row_security": "off"}, {}),
+    ],
+)
+async def test_what_is_set_for_a_database_or_a_process_changes_nothing(
+    make_database: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    of_database: dict[str, str],
+    of_process: dict[str, str],
+) -> None:
+    url = make_database(**of_database)
+    for name, value in of_process.items():
+        monkeypatch.setenv(name, value)
+    migrate.upgrade(url)
+    settings = Settings(database_url=SecretStr(url))
+    async with Engine(settings) as reme:
+        (tea,) = await reme.memories.add("w", "她喝茶, c:\\tea, it's green")
+        assert (await reme.memories.history("w", tea.memory_id))[0].operation == "insert"
+        await reme.record("w", [Message(message_id="m", content="I moved to Porto in May.")])
+        await reme.summarise("w")
+        assert await reme.memories.delete("w", tea.memory_id, erase=True) == 1
+    assert backup(url, tmp_path / "backup").workspaces == 1
+    found = doctor._check_database(settings)
+    assert [one for one in found if one.state != "fine"] == []
 
 
 @pytest.fixture
