@@ -36,6 +36,7 @@ _BUSY_SECONDS: Final = 10.0  # to wait for another process that is writing
 # reason.
 _BROKEN: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR))
 _MOST_UNREADABLE: Final = 10_000  # after so many unreadable rows in succession, the rest of a broken file is left
+_NOWHERE: Final = (0, 0)  # the place of a file that is not there
 _COLUMNS: Final = "entry_id, workspace, messages, calls"
 _SELECT: Final = (
     f"select turn.rowid, {_COLUMNS}, coalesce(reason, '') from turn left join refusal using (entry_id) order by 1"
@@ -133,7 +134,7 @@ class SpoolFile:
 
     def read(self) -> dict[str, Entry]:
         """All entries by their ids, oldest first. Rows with invalid values are moved to `unreadable`, and logged."""
-        return self._run(self._entries) if self.path.exists() else {}
+        return self._run(self._entries) if self._is_there() else {}
 
     def _entries(self, file: sqlite3.Connection) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
@@ -162,7 +163,7 @@ class SpoolFile:
 
     def accept(self) -> None:
         """Let refused entries wait again."""
-        if self.path.exists():
+        if self._is_there():
             self._run(lambda file: file.execute("delete from refusal"))
 
     def erase(self, workspace: str, change: Callable[[Entry], Entry], named: Callable[[str], bool]) -> None:
@@ -170,7 +171,7 @@ class SpoolFile:
 
         Unreadable rows are deleted if their text is `named`.
         """
-        if not self.path.exists():
+        if not self._is_there():
             return
 
         def rewrite(file: sqlite3.Connection) -> None:
@@ -200,6 +201,16 @@ class SpoolFile:
             self._open.close()
             self._open = None
 
+    def _is_there(self) -> bool:
+        try:
+            return _place(self.path) != _NOWHERE
+        except OSError as error:  # this process may not look into the folder
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> SpoolError:
+        problem = f"the turns that wait in {self.path} cannot be read or written: {error}"
+        return SpoolError(f"{problem}; make room on its disk, or let this process write there")
+
     def _run(self, work: Callable[[sqlite3.Connection], R]) -> R:
         """Do work in a transaction. If the file is broken, replace it and do the work in the new one."""
         try:
@@ -211,8 +222,7 @@ class SpoolFile:
                 self._replace_broken(error)
                 return self._transact(work)
         except (OSError, sqlite3.Error) as error:
-            problem = f"the turns that wait in {self.path} cannot be read or written: {error}"
-            raise SpoolError(f"{problem}; make room on its disk, or let this process write there") from None
+            raise self._unusable(error) from None
 
     def _transact(self, work: Callable[[sqlite3.Connection], R]) -> R:
         if _place(self.path) != self._place:
@@ -300,8 +310,8 @@ class _Connection:
 def _place(path: Path) -> tuple[int, int]:
     try:
         found = path.stat()
-    except FileNotFoundError:
-        return (0, 0)
+    except (FileNotFoundError, NotADirectoryError):
+        return _NOWHERE
     return found.st_dev, found.st_ino
 
 

@@ -48,6 +48,7 @@ class Spool:
         self._on_disk: set[str] = set()
         self._generation = 0
         self._looked = path is None
+        self._trouble = ""  # why the file could not be read when it was last looked at
         self._memory = threading.Lock()  # held for moments only: the event loop waits for it
         self._file = threading.Lock()  # held while the disk works; taken before `_memory`, never after it
         _spools.add(self)
@@ -153,8 +154,11 @@ class Spool:
             if self._disk is not None:
                 try:
                     self._take_in(self._disk)
+                    self._trouble = ""
                 except SpoolError as error:  # entries in memory can still be delivered
-                    log.warning("%s", error)
+                    if self._trouble != str(error):  # told once: every turn looks here
+                        log.warning("%s", error)
+                    self._trouble = str(error)
             with self._memory:
                 return list(self._entries.values())
 

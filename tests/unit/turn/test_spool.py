@@ -118,6 +118,21 @@ print("end", spool.at_risk)
 """
 
 
+def test_a_folder_where_nobody_may_look_leaves_memory_and_is_told_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Root may look anywhere, but not at a name that no file system takes.
+    spool = Spool(tmp_path / ("x" * 300) / "x.sqlite3")
+    spool.put(entry("one"))
+    with pytest.raises(SpoolError, match="waits in memory only"):
+        spool.keep()
+    assert texts(spool) == ["one"]
+    assert texts(spool) == ["one"]
+    assert caplog.text.count("cannot be read or written") == 1
+    with pytest.raises(SpoolError, match="let this process write there"):
+        spool.erase("alice")
+
+
 def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite3"
     command = [sys.executable, "-c", FULL, str(path)]
