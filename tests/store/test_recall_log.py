@@ -68,6 +68,7 @@ async def test_a_database_that_takes_no_writes_is_told_of_once(
 ) -> None:
     monkeypatch.setattr("reme_core.store.logs._PAUSE_SECONDS", 0.0)
     settings.database_url = SecretStr(make_conninfo(database_url, options="-c default_transaction_read_only=on"))
+    settings.pooler_url = None  # one that the tests go through knows of no such options
     async with Engine(settings) as standby:
         for _ in range(3):
             standby.log_writer.log_standing("w", "fish", [], session_id="")
