@@ -62,9 +62,10 @@ def _bounds(text: str) -> Iterator[tuple[str, bool]]:
         preposition = search_before(_PREPOSITION, text, mention.start)
         words = preposition[0] if preposition else ""
         place = mention.start - len(words)
+        behind = _FROM_BEHIND.match(text, mention.end)
         before = _CLAUSE_ENDS.split(text[max(0, place - _LONGEST) : place])[-1]
-        ahead = text[mention.end : mention.end + _LONGEST]
-        opens = bool(_BEGINS.search(words + mention.text)) and not RANGE.search(mention.text)
+        ahead = text[behind.end() if behind else mention.end :][:_LONGEST]
+        opens = bool(behind or _BEGINS.search(words + mention.text)) and not RANGE.search(mention.text)
         is_by = words != "到" and bool(_BY.match(mention.text))
         if _COURTESY.fullmatch(before):
             wish = (_DIRECTED if opens else _ANY).match(_GAP.sub("", ahead, count=1))
@@ -132,11 +133,17 @@ _FOR_SO_LONG: Final = regex(
 # "By Friday" and 周五之前 say when something is to be done, but until when something is not to be done.
 _BY: Final = regex(r"(?:by|before|since)\b|.*(?:前|以来)$", re.IGNORECASE)
 _NOT: Final = regex(r"(?:别|不要|don't|dont|do not|never|no|stop|avoid|skip)", re.IGNORECASE)
+# "From" in other languages, before a time or behind it.
+_FROM: Final = r"\b(?:(?:ab|desde|a partir del?|à partir d[eu]|dès|dal?|a partire dal?|vanaf|od|со?|من) |à partir d')"
+_FROM_BEHIND: Final = regex(r"\s?(?:から|부터|से)(?:は|는)?|(?:'?[dt][ae]n|dan)? itibaren\b| in poi\b", re.IGNORECASE)
 _PREPOSITION: Final = regex(
-    r"(?:\b(?:(?:just|only) )?(?:(?:starting|as of|as from)(?: (?:on|in|from|with))?|from|for|during) |[从自到在就])$",
+    r"(?:\b(?:(?:just|only) )?(?:(?:starting|as of|as from)(?: (?:on|in|from|with))?|from|for|during) |[从自到在就]"
+    rf"|{_FROM})$",
     re.IGNORECASE,
 )
-_BEGINS: Final = regex(r"^(?:(?:just |only )?(?:starting|as of|as from|from)\b|[从自])|(?:起|开始)$", re.IGNORECASE)
+_BEGINS: Final = regex(
+    rf"^(?:(?:just |only )?(?:starting|as of|as from|from)\b|[从自]|{_FROM})|(?:起|开始)$", re.IGNORECASE
+)
 # Words that only lead to a wish.
 _PLEASE: Final = r"(?:please|pls|plz|ok(?:ay)?|so|and|but|hey|hi|also|then|now|no|yeah|btw|oh|well|just|only|always|let's|(?:can|could|would|will|should) (?:you|u)|(?:you|u) (?:can|should|must|may)|I(?:'d| would)? (?:want|like|need) (?:you|u) to|make sure (?:to|(?:you|u)))"
 _PLEASE_ZH: Final = r"(?:请|麻烦|拜托|那|对了|还有|你|您|都|就|只|全|一律|一直|要|得|记得|可以|能不能|可不可以)"

@@ -139,6 +139,17 @@ def test_what_only_looks_like_a_command_is_none(said: str) -> None:
         ("以后别用markdown ok？", None, None),
         ("from now on 用中文回答我", None, None),
         ("记得以后回答都用繁体", None, None),
+        # From today on, in other languages.
+        ("Antworte auf Deutsch ab heute", None, None),
+        ("Responde en español a partir de hoy", None, None),
+        ("Réponds en français à partir d'aujourd'hui", None, None),
+        ("Rispondimi in italiano da oggi in poi", None, None),
+        ("Responde em português a partir de hoje", None, None),
+        ("Odpowiadaj po polsku od dzisiaj", None, None),
+        ("Antwoord in het Nederlands vanaf vandaag", None, None),
+        ("今日から日本語で答えてください", None, None),
+        ("明日から日本語で答えてください", "2024-03-07", None),
+        ("Antworte auf Deutsch, nur heute", None, "2024-03-07"),
     ],
 )
 def test_a_wish_holds_for_the_time_that_it_names(said: str, start: str | None, end: str | None) -> None:
