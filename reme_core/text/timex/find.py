@@ -9,6 +9,7 @@ from typing import Final
 
 from reme_core.given import moment_of, zone_of
 from reme_core.text.signs import simplify
+from reme_core.text.stopwords import STOP_WORDS
 from reme_core.text.terms import language_of, weights_of_languages
 from reme_core.text.timex import chinese_joins, english_joins, others
 from reme_core.text.timex.calendar import range_of
@@ -21,12 +22,11 @@ _ANY_WORD: Final = re.compile(r"\w+")
 
 def has_time(text: str) -> bool:
     """Whether a text may contain a time expression. Fast; a wrong answer is always true, never false."""
-    return (
-        _may_be_english(text)
-        or bool(chinese_joins.SCREEN.search(text))
-        or not others.SCREEN_WORDS.isdisjoint(_ANY_WORD.findall(text.lower()))
-        or bool(others.SCREEN.search(text))
-    )
+    return _may_be_english(text) or bool(chinese_joins.SCREEN.search(text)) or _may_be_other(text)
+
+
+def _may_be_other(text: str) -> bool:
+    return not others.SCREEN_WORDS.isdisjoint(_ANY_WORD.findall(text.lower())) or bool(others.SCREEN.search(text))
 
 
 def _may_be_english(text: str) -> bool:
@@ -37,7 +37,7 @@ def _may_be_english(text: str) -> bool:
 def find_times(text: str, *, now: datetime, timezone: str = "UTC") -> list[TimeMention]:
     """Find the time expressions of a text and the spans of time that they mean.
 
-    English and Chinese are read by rules; eight other European languages by dateparser, in a few common shapes only.
+    English and Chinese are read by rules; thirteen other languages by dateparser, in a few common shapes only.
     Words that are seldom times are left out: "may" as a verb, prices, durations ("for two weeks"). A month or weekday
     without a year or week is the latest one that has begun, or the next one where the clause speaks of the future.
 
@@ -73,12 +73,16 @@ def language_to_read_in(text: str) -> str:
     no other language has more.
     """
     code = language_of(text)
-    if code in others.LANGUAGES or others.SCREEN_WORDS.isdisjoint(_ANY_WORD.findall(text.lower())):
+    if code in others.LANGUAGES or not _may_be_other(text):
         return code
-    votes = weights_of_languages(text)
+    timed = others.languages_of_times(text)
+    # Polish has no list of function words to vote for it: "jutro" does.
+    votes = {one: 1.0 for one in timed if one not in STOP_WORDS} | weights_of_languages(text)
     most = max(votes.values(), default=0)
-    possible = [one for one in others.languages_of_times(text) if votes.get(one, 0) >= most]
-    return possible[0] if len(possible) == 1 and votes.get("en", 0) < max(most, 0.01) else code
+    possible = [one for one in timed if votes.get(one, 0) >= most]
+    english = votes.get("en", 0)
+    is_english = english >= max(most, 0.01) and (english > most or _may_be_english(text))
+    return possible[0] if len(possible) == 1 and not is_english else code
 
 
 def _find_expressions(text: str, now: datetime) -> list[Expression]:

@@ -188,8 +188,6 @@ def tells_of_past(text: str) -> bool:
     language = language_to_read_in(text)
     if language in others.LANGUAGES:
         return others.tells_of_past(text, language)
-    if language == "ja":
-        return bool(_PAST_JA.search(text)) and not _AHEAD_JA.search(text)
     return bool(_PAST.search(_PRESENT.sub("", text))) and not _AHEAD.search(text)
 
 
@@ -263,7 +261,7 @@ _VAGUE: Final = regex(
 # Words that say themselves whether a time lies behind or ahead.
 _DIRECTED: Final = regex(
     rf"\b(?:last(?! \w+day (?:of|in)\b)|past|recent|previous|ago|back|yesterday|next|coming|{'|'.join(TOMORROW)}|this|today|tonight|now|since|early|late)\b"
-    rf"|\b(?:{others.DIRECTED})\b|[上下昨明今本这那去近]|[尋寻琴聽听]日|(?<!最)(?<![号日底末一二三四五六][之以])(?<![号底末一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
+    rf"|{others.DIRECTED}|전$|[上下昨明今本这那去近]|[尋寻琴聽听]日|(?<!最)(?<![号日底末一二三四五六][之以])(?<![号底末一二三四五六])(?<!(?<!个)月[之以])(?<!(?<!个)月)[前后]|以来|起|从(?!.*到)",
     re.IGNORECASE,
 )
 _OF_ONE_YEAR: Final = regex(r"year|年")
@@ -284,8 +282,6 @@ _PAST: Final = regex(
     r"|[了过咗]|以前|曾|那次|当时",
     re.IGNORECASE,
 )
-_PAST_JA: Final = regex(r"(?:した|でした|[っいきしちりみにび]た|んだ|かった)(?:よ|ね|んです|の)*(?:[、。！!]|\s*$)")
-_AHEAD_JA: Final = regex(r"予約|チケット|申し込|予定|つもり|誘われ|招待")
 # "I've got an exam", "we're both invited" and "she is getting married" only look like it, and so do 不过, 过生日 and 快到了.
 _PRESENT: Final = regex(
     r"(?:\b(?:have|has|i?ve)|['’]s) got\b"
