@@ -43,7 +43,7 @@ _SHORT = 3  # words
 _MOST_IMPACT = 2.2  # K1 + 1: the BM25 weight of a term stays below it, without its idf
 
 # What a turn shows from: with it few queries about nothing bring something. With a model that relevance was not fitted
-# for, .4 would cost .068 of the people's recall@10 (docs/retrieval.md), and .2 costs .019.
+# for, .4 would cost .068 of the people's recall@10 (docs/retrieval.md), and .2 costs .029.
 _FITTED_THRESHOLD, _OTHER_THRESHOLD = 0.4, 0.2
 
 _PATTERNS: Final = {
