@@ -134,7 +134,7 @@ async def get_observation(state: ExtractionState, deps: Deps) -> None:
 
 @op(reads={"heard"}, uses={"user_name"}, writes={"dated_drafts"})
 async def get_observation_with_time(state: ExtractionState, deps: Deps) -> None:
-    """Draw observations from the messages that name a time, which is reckoned from when each message was sent."""
+    """Draw observations from the messages that name a time, which is counted from when each message was sent."""
     state.dated_drafts = await _draw([m for m in state.heard if has_time(m.content)], state, deps)
 
 

@@ -49,7 +49,10 @@ class AgentChat:
     async def complete_as(
         self, messages: Conversation, schema: type[Answer], *, max_tokens: int | None = None, purpose: str = ""
     ) -> Answer:
-        """Answer in JSON that fits `schema`; see `ChatModel.complete_as`. The schema is sent in words."""
+        """Answer in JSON that fits `schema`; see `ChatModel.complete_as`. The schema is sent in words.
+
+        `max_tokens` has no effect: whoever made the agent's model has set its limit.
+        """
         wire = with_instruction(_to_wire(messages), schema)
         return await correct_once(lambda asked: self._answer_once(asked, schema, purpose), wire, schema)
 

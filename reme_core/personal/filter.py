@@ -1,4 +1,4 @@
-"""Taking in a conversation, and setting aside what in it is near certainly no statement of a person."""
+"""Taking in a conversation, and setting aside what is almost certainly no person's statement."""
 
 from __future__ import annotations
 
@@ -47,12 +47,11 @@ async def take_in(state: PersonalState, deps: Deps) -> None:
 def statements(
     conversation: Sequence[Message], waiting: Sequence[Message]
 ) -> tuple[list[Message], list[Message], list[str]]:
-    """What people may have told in the messages that wait, and what is set aside; ids of what they have taken back.
+    """The messages that may tell something, those that may only have a wish, and the ids of those taken back.
 
-    The conversation has the messages that wait, and what was said before them.
-
-    System prompts, notes from memory, the assistant's words and role play are left out. Fiction and pasted text tell
-    nothing, but a wish may stand beside them. A joke that is owned up to takes back the message before it.
+    The first two are among those that wait; the conversation also has what was said before them. System prompts, notes
+    from memory, the assistant's words and role play are in neither. Fiction and pasted text tell nothing, but a wish
+    may stand beside them. Whoever admits that something was a joke takes it back.
     """
     together = speech_in(conversation)
     reasons = unreal(together)

@@ -19,10 +19,11 @@ from reme_core.prompts.transcript import condense
 from reme_core.store.change import Erase
 from reme_core.store.filters import Filters
 from reme_core.store.messages import said_by_others
+from reme_core.store.recall import Recall
 from reme_core.store.relevance import judged_hits
 from reme_core.text.commands import Command
 from reme_core.text.forgetting import names_topic, topic_to_forget
-from reme_core.types import PERSONAL_KINDS, Kind, Memory, Message, Source, Status
+from reme_core.types import PERSONAL_KINDS, Kind, Memory, Message, Scope, Source, Status
 
 _PAGE: Final = 1_000
 _MESSAGES: Final = 100
@@ -30,10 +31,9 @@ _MESSAGES: Final = 100
 
 
 async def memories_to_forget(command: Command, message: Message, state: PersonalState, deps: Deps) -> list[Memory]:
-    """What a command closes, or what it erases: closed memories, too.
+    """The memories that a command closes, or erases; it erases closed ones, too.
 
-    It is what names the topic, of the person who gives the command and within its scope, and was said up to then; and
-    what rests on that.
+    They name its topic, are of its author and within its scope, and were said up to then; or they rest on such ones.
     """
     status = None if command.action == "erase" else Status.ACTIVE
     filters = Filters(kinds=list(map(str, PERSONAL_KINDS)), status=status, **message.scope)
@@ -60,13 +60,13 @@ def erasure_of(memories: Sequence[Memory], told: Message, state: PersonalState) 
 
 
 async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state: PersonalState, deps: Deps) -> None:
-    """Add to an outcome that recall finds the messages no more that name a topic.
+    """Let the outcome of a command keep messages that name its topic from being found by recall.
 
-    These are messages of the command's author and of the assistant, within its scope and up to it, and what memories
-    that are to be erased have kept from recall. They are named by a memory that the command closes. If it closes none,
-    a closed memory of the command names them. Messages that are evidence of what is erased are erased with it.
+    These are messages of the command's author and of the assistant, within its scope and up to it, and those that the
+    memories which it erases kept from recall; what is evidence of these is erased with them. A memory that the command
+    closes lists the ids. If it closes none, the command itself is stored as a closed memory that does.
     """
-    change, about = outcome.change, await _messages_about(topic, command, state, deps)
+    change, about = outcome.change, await _messages_about(topic, command.scope, state.workspace_id, deps.recall)
     naming = {message.memory_id for message in about if was_said_by(message, command.sent_at)}
     naming -= await said_by_others(deps.database, state.workspace_id, list(naming), command.author)
     naming.update(*(kept_from_recall(memory) for memory in outcome.erased))
@@ -93,13 +93,13 @@ async def keep_from_recall(outcome: Outcome, topic: str, command: Message, state
     change.add = [*change.add, record]
 
 
-async def _messages_about(topic: str, command: Message, state: PersonalState, deps: Deps) -> list[Memory]:
-    """All messages within the scope of a command that name a topic."""
-    filters, found = Filters.of(kind=Kind.CONVERSATION, **command.scope), list[Memory]()
-    [question] = await deps.recall.questions(state.workspace_id, topic, [(filters, _MESSAGES)])
+async def _messages_about(topic: str, scope: Scope, workspace: str, recall: Recall) -> list[Memory]:
+    """All messages within a scope that name a topic."""
+    filters, found = Filters.of(kind=Kind.CONVERSATION, **scope), list[Memory]()
+    [question] = await recall.questions(workspace, topic, [(filters, _MESSAGES)])
     while True:
         left = replace(question, filters=replace(filters, without=[message.memory_id for message in found]))
-        hits = judged_hits(left, await deps.recall.find(left))[1]
+        hits = judged_hits(left, await recall.find(left))[1]
         naming = [hit.memory for hit in hits if names_topic(topic, hit.content)]
         if not naming:
             return found
@@ -107,5 +107,5 @@ async def _messages_about(topic: str, command: Message, state: PersonalState, de
 
 
 def _says_besides(text: str, topic: str) -> bool:
-    """Whether a text with a command to forget something names that beside the command, too."""
+    """Whether a text with a command to forget something names it outside of the command, too."""
     return any(names_topic(topic, part) and not topic_to_forget(part) for part in parts_of(text))

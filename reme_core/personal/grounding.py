@@ -32,11 +32,11 @@ NO_STATEMENT: Final = "it states nothing"
 
 
 def inventions(text: str, evidence: Sequence[Message], known: Sequence[str], timezone: str) -> list[str]:
-    """The names and numbers of a text that its grounds do not hold.
+    """The names and numbers of a text that neither its evidence nor what else is known has.
 
     Args:
         text: A value, or a statement.
-        evidence: The messages it rests on; dates may also be reckoned from when these were sent.
+        evidence: The messages it rests on; dates may also be counted from when these were sent.
         known: What else may lend it names and numbers: the question that is answered, whom it is about.
         timezone: In which the speakers' days begin.
     """
@@ -61,9 +61,9 @@ def invented_value(
 
 
 def is_borrowed(text: str, own: str, heard: str) -> bool:
-    """Whether a text repeats what was heard, and nothing of that is what people said in words of their own.
+    """Whether a text mainly repeats what was heard, and nothing of it is in what people said for themselves.
 
-    Words of the model's own are no sign of it: they were not heard either.
+    The model's own words count neither way.
 
     Args:
         text: A statement.
@@ -78,13 +78,13 @@ def is_borrowed(text: str, own: str, heard: str) -> bool:
 def is_said(statement: str, said: Sequence[str], heard: str) -> bool:
     """Whether one sentence has most of the words of a statement that were heard at all.
 
-    Of the words of several sentences almost anything can be put together. Words of the model's own count neither way.
+    From the words of several sentences almost anything can be put together. The model's own words count neither way.
     """
     return any(_share(statement, sentence, heard) > _MOST for sentence in said)
 
 
 def is_repeated(statement: str, heard: str) -> bool:
-    """Whether some word of a statement was heard. Of one in another language none was, so it can't be compared."""
+    """Whether some word of a statement was heard; of a statement in another language none was."""
     return bool(_words_in(heard, set(terms(statement)) - _PERSON))
 
 

@@ -32,7 +32,7 @@ READ: Final = 2_000
 
 
 async def chances(texts: Sequence[str], network: str) -> Array | None:
-    """How likely it is what the network is asked, of each text.
+    """The answers of a network to its questions about each text, as probabilities.
 
     Args:
         texts: What `text_to_judge` gives.

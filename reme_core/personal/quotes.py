@@ -78,8 +78,10 @@ async def keep_quotes(
 ) -> None:
     """Keep what was said and is worth it, word for word; carry out what people told the memory to do.
 
-    What is kept is worth `threshold` at least, 0 to 1; or `short`, where a message is short, the only one of its
-    conversation, which is rarely small talk, or one of a conversation among people.
+    Args:
+        threshold: The least probability, 0 to 1, of telling something lasting that a message must have to be kept.
+        short: The same where a message is short, the only one of its conversation (which is rarely small talk), or one
+            of a conversation among people.
 
     Raises:
         ConflictError: Others changed the workspace again and again.
@@ -310,9 +312,9 @@ async def _repetitions(
 async def nearest(
     workspace: str, said: Sequence[Message | Memory], deps: Deps, *, limit: int
 ) -> tuple[list[list[Hit]], Embedded]:
-    """For each of these the active statements of its scope nearest to it, best first, at most `limit`; its vectors.
+    """The active statements nearest to each of these, best first, at most `limit` each; and the vectors of these.
 
-    Those near a memory are about the same person.
+    They are of the same scope, and those near a memory are about the same person.
     """
     if not said:
         return [], {}

@@ -48,7 +48,7 @@ from reme_core.types import Kind, Memory, Message, scope_of
 _ATTEMPTS: Final = 4
 """Fewer than elsewhere, since each asks the model."""
 _HEEDED: Final = ("instruction", "profile")
-"""The kinds that every conversation has before it, whatever is asked."""
+"""The kinds that are shown in every conversation, whatever is asked."""
 _MOST_EVIDENCE: Final = 4
 """Messages from which on evidence is none if it is all that people said: small models name them all for anything."""
 _GLOSS: Final = re.compile(r"\s*[(（][^()（）]*[)）]")
@@ -285,9 +285,9 @@ class _Reader:
         return grounding.BORROWED if is_borrowed else ""
 
     def _heed_only_own(self, item: Accepted, heard: Mapping[str, Voice]) -> Accepted:
-        """The operation as it is, where its author said what it makes standing; else what they said instead.
+        """The operation as it is, unless it makes a wish or a profile of what its author did not say for themselves.
 
-        That is their wish in their own words, or where they uttered none, what they said, which nobody heeds.
+        Then it is their wish in their own words; or if they uttered none, a quote, which nobody heeds.
         """
         operation = item.operation
         if operation.op not in ("add", "change") or operation.kind not in _HEEDED:
@@ -321,9 +321,9 @@ class _Reader:
         return (is_wish and voice.wishes) or sentences(own)
 
     def _in_person(self, item: Accepted, heard: Mapping[str, Voice]) -> list[Message]:
-        """The messages of the evidence in which one person, whom it is about, speaks in earnest.
+        """The messages of the evidence in which the author of the first one speaks in earnest.
 
-        Beside a text to work on somebody may wish something, but only a wish that is heeded without a model counts.
+        Next to a text to work on somebody may wish something, but only a wish that is heeded without a model counts.
         """
         is_wish = "instruction" in (item.operation.kind, item.memory and item.memory.kind)
 

@@ -283,7 +283,7 @@ class Reconciliation:
 
 
 def _asks_to_erase(message: Message, memory: Memory) -> bool:
-    """Whether a message asks to delete a memory: beside a wish to forget it, something else may be to be deleted."""
+    """Whether a message asks to delete a memory; it may ask to forget this one, and to delete another."""
     commands = commands_to_forget(message)
     about = [command for command in commands if names_topic(command.topic, memory.content)] or commands
     if about:

@@ -37,7 +37,7 @@ class PersonalState(TrajectoryState):
 
 @dataclass(slots=True)
 class Outcome:
-    """A change, and the memories that it erases."""
+    """What an op decided: a change, the memories that it erases, and what it refused."""
 
     change: Change
     erased: Sequence[Memory] = ()

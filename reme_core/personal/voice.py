@@ -46,9 +46,10 @@ class Voice(NamedTuple):
 async def voices(messages: Sequence[Message], before: Sequence[Message | None]) -> list[Voice]:
     """Judge messages of people.
 
-    A chat model is believed of an answer by what it answers, too. What is heeded without one has to be a wish by the
-    author's words alone: who answers "maybe later" or "no" does not wish what was proposed to them. Without the offline
-    model nothing is heeded by itself, and a chat model is believed of what cites nothing.
+    Whether a chat model is believed of a short answer is judged by the answer with its question. Whether an answer is
+    heeded without a chat model is judged by its own words alone: who answers "maybe later" or "no" does not wish what
+    was proposed to them. Without the offline model nothing is heeded by itself, and a chat model is believed of
+    messages that cite nothing.
 
     Args:
         messages: What people said.
@@ -87,7 +88,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _choose_parts(parts: Sequence[str], chances: Sequence[float]) -> tuple[str, ...]:
-    """Those parts of a wish that are wishes by themselves, else the likeliest; with what bounds them ("Till May.")."""
+    """The parts that are wishes by themselves, else the likeliest; each with the time after it ("Until May.")."""
     if not parts:
         return ()
     least = min(PART_FROM, max(chances))

@@ -99,10 +99,10 @@ class Settings(Section):
     episodes: EpisodeSettings = Field(default_factory=EpisodeSettings)
     working: WorkingSettings = Field(default_factory=WorkingSettings)
     prices: dict[str, tuple[float, float]] = Field(default_factory=dict)
-    """What a million tokens cost, sent and received, by model (`{"gpt-4.1-mini": [0.4, 1.6]}`); the inspector reckons
-    with them."""
+    """What a million tokens cost, sent and received, by model (`{"gpt-4.1-mini": [0.4, 1.6]}`); the inspector
+    calculates costs with them."""
     ops: Names = Field(default_factory=list)
-    """Modules, or files (`my_ops.py`), with ops of one's own; they are imported when flows are built."""
+    """Modules, or files (`my_ops.py`), with your own ops; they are imported when flows are built."""
     flow: dict[str, FlowSettings] = Field(default_factory=dict)
     op: dict[str, OpSettings] = Field(default_factory=dict)
     llm: dict[str, ChatSettings] = Field(default_factory=dict)

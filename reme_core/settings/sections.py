@@ -100,7 +100,7 @@ class ModelSettings(Section):
 
 
 class ChatSettings(ModelSettings):
-    """A chat model of `openai` (any compatible endpoint) or `dashscope`. Without one, rules do its work offline."""
+    """A chat model of `openai` (any compatible endpoint) or `dashscope`. Without one, its work is done offline."""
 
 
 class EmbeddingSettings(ModelSettings):

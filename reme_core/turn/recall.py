@@ -76,7 +76,7 @@ class TurnRecall:
         # In a long conversation, the model sees many messages that fit the question, and memories quote others.
         most = max(2 * self._top_k, min(2 * self._top_k + len(present), _MOST_AT_ONCE))
         parts = [(self._messages, most), (self._memories, self._top_k)]
-        # "Yesterday" is reckoned from when it was asked, which may be before midnight, or long ago.
+        # "Yesterday" is counted from when it was asked, which may be before midnight, or long ago.
         now = question.sent_at if question else None
         questions = await self._questions(engine, workspace, query, session, parts, now)
         since = _asked_since(questions)
