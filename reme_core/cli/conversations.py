@@ -41,7 +41,7 @@ def record(
 
 @app.command()
 def summarise(session: Session, workspace: Workspace) -> None:
-    """Make memories now from the conversations that wait for it, those that were given up among them."""
+    """Make memories now from the conversations that wait, also from those whose summary was given up."""
     with session.open() as reme, session.spinner("Making memories …"):
         told = reme.summarise(workspace)
         missing = [] if told.done or told.failed or told.waiting else hint_at_missing(reme, workspace)

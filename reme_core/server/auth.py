@@ -181,7 +181,7 @@ class ApiKeys:
         return cast("Found", found)
 
     def last_access(self, key: str) -> Access | None:
-        """What the caller with a key might do when the database was last asked; None if he was never let in."""
+        """What the caller with a key might do when the database was last asked; None if it was never let in."""
         _, has_any = self._found.get(_ANY, (0.0, True))
         _, access = self._found.get(_fingerprint(key), (0.0, None))
         return access if has_any else FULL_ACCESS
