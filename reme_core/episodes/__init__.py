@@ -1,0 +1,1 @@
+"""Memory across episodes: scored attempts, with their rules, mistakes and learning curves."""

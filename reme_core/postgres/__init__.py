@@ -1,0 +1,1 @@
+"""Access to Postgres, which knows nothing of memory: connections, errors, migrations, backups, the embedded server."""

@@ -72,7 +72,7 @@ class Settings(Section):
     language: Literal["auto", "en", "zh", ""] = "auto"
     """The language of prompts and rules; `auto` is the language of the input."""
     timezone: str = "UTC"
-    """IANA name of the zone in which the days of those begin who ask and tell."""
+    """IANA name of the time zone in which days begin, for "today" and "yesterday" in what people say and ask."""
     database_url: SecretStr | None = None
     """A Postgres 15–18 with pgvector 0.8 or newer; default is the embedded server in `data_dir`."""
     pooler_url: SecretStr | None = None

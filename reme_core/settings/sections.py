@@ -142,7 +142,7 @@ class HttpSettings(Section):
     """Hosts that requests may name, and that web pages which use the service may come from: `reme.example`. This
     machine's own names and addresses are always allowed; `*` allows every host, and so every web page."""
     limit_concurrency: int = Field(default=1000, ge=1)
-    """Requests at a time; those that come beside them are refused with 503."""
+    """Most requests at a time; further ones are refused with 503."""
     root_path: str = Field(default="", pattern=r"^(/[\w.~-]+)*$")
     """What a proxy takes away from the front of each path, such as `/memory`, for the links of the inspector."""
     timeout_keep_alive: int = Field(default=60, ge=0)
@@ -236,15 +236,15 @@ class WorkerSettings(Section):
 
 
 class RetentionSettings(Section):
-    """For how many days what nobody needs for remembering is kept; 0 is for ever. Workers see to it, hourly."""
+    """For how many days logs, jobs and history are kept; 0 is for ever. Workers delete what is older, hourly."""
 
     log_days: float = Field(default=90.0, ge=0, le=_DAYS)
     """Recalls and calls of models: the tables `retrieval`, `retrieval_hit` and `model_call`."""
     job_days: float = Field(default=7.0, ge=0, le=_DAYS)
     """Jobs that went well, and errors of jobs that are gone. What failed is kept until it goes well."""
     history_days: float = Field(default=0.0, ge=0, le=_DAYS)
-    """Changes of memories (`memory_history`). How a memory read before that can no longer be looked up: of what was
-    changed before, the last change of each memory is kept."""
+    """Changes of memories (`memory_history`). Of older changes only the last one of each memory is kept, so how it
+    read before that can no longer be looked up."""
 
 
 _Limit = Annotated[float, Field(ge=0.001, le=2_000_000)]
@@ -299,10 +299,7 @@ class WorkingSettings(Section):
     patience: float = Field(default=30.0, gt=0)
     """Seconds that a compaction waits for the chat model; then rules choose what stays."""
     keep_days: float = Field(default=30.0, ge=0, le=_DAYS)
-    """How long what left a window is kept after its conversation, or one that names it, was fitted; 0 is for ever.
-
-    Workers see to it, hourly.
-    """
+    """How long what left a window is kept after its conversation, or one that names it, was fitted; 0 is for ever."""
 
 
 def default_data_dir() -> Path:

@@ -1,0 +1,1 @@
+"""Turns that wait on this machine while the database cannot be reached."""

@@ -1,0 +1,1 @@
+"""What is remembered, in Postgres: storing, changing, finding and erasing it."""

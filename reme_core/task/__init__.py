@@ -1,0 +1,1 @@
+"""Task memory: lessons of attempts at tasks, by a chat model or by rules."""

@@ -1,0 +1,1 @@
+"""Reading of texts by rules: languages, times, wishes, secrets, ids."""
