@@ -185,7 +185,6 @@ class OpSettings(Section):
     backend: str = ""
     params: dict[str, Any] = Field(default_factory=dict)
     llm: str = ""
-    embedding_model: str = ""
     language: str = ""
 
 

@@ -84,6 +84,7 @@ WITHOUT_EFFECT = (
     "memory_deduplication_op.params.max_existing_task_memories=1000",
     "parse_tool_call_result_op.params.max_history_tool_call_cnt=7",
     "parse_tool_call_result_op.params.evaluation_sleep_interval=1.0",
+    "recall_vector_store_op.embedding_model=default",
     "retrieve_memory_op.params.recall_key=query",
     "summary_tool_memory_op.params.summary_sleep_interval=1.0",
     "update_insight_op.params.update_insight_threshold=0.3",
