@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 from typer.cli import get_docs_for_click
 
 from reme_core import Settings
@@ -103,11 +104,18 @@ def _sections(prefix: str, model: type[BaseModel]) -> Iterator[str]:
                 (f"{prefix}.{name}".lstrip(".") + (".<name>" if "dict" in str(field.annotation) else ""), inner[0])
             )
             continue
-        default = "" if field.default_factory else json.dumps(field.default, default=str)
-        rows.append(f"| `{name}` | {f'`{default}`' if default else ''} | {_cell(meanings.get(name, ''))} |")
+        rows.append(f"| `{name}` | {_default(field)} | {_cell(meanings.get(name, ''))} |")
     yield "\n".join(["| setting | default | |", "|---|---|---|", *rows, ""])
     for name, inner_model in below:
         yield from _sections(name, inner_model)
+
+
+def _default(field: FieldInfo) -> str:
+    """The default of a setting; none for a folder, which depends on the machine."""
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    return "" if isinstance(value, Path) else f"`{json.dumps(value, default=str)}`"
 
 
 def _classes(annotation: Any) -> list[type]:

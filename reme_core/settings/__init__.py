@@ -69,6 +69,7 @@ class Settings(Section):
     """Everything that can be set. `Settings(…)` holds what it is given; `Settings.load` reads all sources."""
 
     backend: Literal["http", "mcp", "cmd"] = "cmd"
+    """Which service a command line of ReMe 0.1 starts."""
     language: Literal["auto", "en", "zh", ""] = "auto"
     """The language of prompts and rules; `auto` is the language of the input."""
     timezone: str = "UTC"
@@ -79,6 +80,7 @@ class Settings(Section):
     """The same database behind a pooler that lends its connections for a transaction (PgBouncer with
     `pool_mode = transaction`); migrations and the building of indexes still go to `database_url`."""
     data_dir: Folder = Field(default_factory=default_data_dir)
+    """The folder of the embedded Postgres and of the spool: `$REME_HOME`, or the user's own data directory."""
     library_dirs: list[Folder] = Field(default_factory=lambda: [Path("docs/library")])
     """Folders that `load` and `dump` may use over HTTP and MCP, besides `data_dir`."""
     redact: Names = Field(default_factory=list)

@@ -85,13 +85,21 @@ class ModelSettings(Section):
     """A model, and the provider that serves it (`backend`). Without a URL and without a key none is contacted."""
 
     backend: str = ""
+    """The provider; if empty, `openai` (`cohere` of a reranker) where a URL or a key is set."""
     model_name: str = ""
+    """The model, as its provider calls it."""
     base_url: str = ""
+    """The address of the endpoint; if empty, that of the provider."""
     api_key: SecretStr = SecretStr("")
+    """The key for the endpoint."""
     params: dict[str, Any] = Field(default_factory=dict)
+    """Further fields of each request, such as `temperature`."""
     timeout_seconds: float = Field(default=60.0, gt=0)
+    """Seconds that one request may take."""
     max_retries: int = Field(default=3, ge=0)
+    """How often a request that failed is sent again."""
     max_concurrency: int = Field(default=16, ge=1)
+    """Most requests at a time."""
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         # Settings are printed in logs and errors, and a URL or a header may have a password in it.
@@ -120,7 +128,9 @@ class VectorStoreSettings(Section):
     """For command lines of ReMe 0.1: `local` and `memory` mean the embedded Postgres, `postgres` the `database_url`."""
 
     backend: Literal["local", "memory", "postgres", "pgvector"] = "local"
+    """The store; `pgvector` is the same as `postgres`."""
     params: dict[str, Any] = Field(default_factory=dict)
+    """Without effect."""
 
     @field_validator("backend", mode="before")
     @classmethod
@@ -137,7 +147,9 @@ class HttpSettings(Section):
     """The HTTP service. By default only programs on the same machine reach it."""
 
     host: str = "127.0.0.1"
+    """The address of this machine to listen on; `0.0.0.0` is all of them."""
     port: int = 8002  # ReMe 0.1's, also for MCP
+    """The port to listen on; 0 takes a free one."""
     allowed_hosts: Hosts = Field(default_factory=list)
     """Hosts that requests may name, and that web pages which use the service may come from: `reme.example`. This
     machine's own names and addresses are always allowed; `*` allows every host, and so every web page."""
@@ -146,6 +158,7 @@ class HttpSettings(Section):
     root_path: str = Field(default="", pattern=r"^(/[\w.~-]+)*$")
     """What a proxy takes away from the front of each path, such as `/memory`, for the links of the inspector."""
     timeout_keep_alive: int = Field(default=60, ge=0)
+    """Seconds that a connection is kept open without a request."""
     max_body_bytes: int = Field(default=32 * 2**20, ge=1)
     """Larger requests are refused; a long trajectory has about a megabyte."""
     timeout_seconds: float = Field(default=300.0, gt=0)
@@ -156,8 +169,11 @@ class McpSettings(Section):
     """The MCP service."""
 
     transport: Literal["stdio", "sse", "http", "streamable-http"] = "stdio"
+    """`stdio` speaks on stdin and stdout, `http` (or `streamable-http`) and the older `sse` at an address."""
     host: str = "127.0.0.1"
+    """As for the HTTP service; not for `stdio`."""
     port: int = 8002
+    """As for the HTTP service; not for `stdio`."""
     allowed_hosts: Hosts = Field(default_factory=list)
     """As for the HTTP service."""
     tools: Literal["default", "all"] | Names = "default"
@@ -173,19 +189,26 @@ class FlowSettings(Section):
     """A flow: its text, such as `a >> (b | c)`, and what its callers are told."""
 
     flow_content: str
+    """The ops, and in which order they run."""
     description: str = ""
+    """What it does, in a sentence."""
     input_schema: dict[str, Annotated[dict[str, Any], BeforeValidator(_schema_of)]] = Field(default_factory=dict)
     """The fields of its requests by name; the name of a type alone stands for `{type: …}`."""
     stream: bool = False
+    """Whether it answers over HTTP with server-sent events even if the caller does not ask for them."""
 
 
 class OpSettings(Section):
     """Settings of one op: parameters, a model and a language of its own; `backend` makes it another op's new name."""
 
     backend: str = ""
+    """The op for which this is another name."""
     params: dict[str, Any] = Field(default_factory=dict)
+    """Its parameters, where the text of a flow does not give them."""
     llm: str = ""
+    """Its chat model, by the name below `llm`; if empty, `default`."""
     language: str = ""
+    """The language of its prompts; if empty, the setting `language`."""
 
 
 class VectorShares(Section):
@@ -195,15 +218,20 @@ class VectorShares(Section):
     """
 
     conversation: float = Field(default=0.5, ge=0, le=1)
+    """Of messages."""
     personal: float = Field(default=0.6, ge=0, le=1)
+    """Of memories about people."""
     task: float = Field(default=0.9, ge=0, le=1)
+    """Of experience with tasks."""
     tool: float = Field(default=0.9, ge=0, le=1)
+    """Of guidance for tools."""
 
 
 class RecallSettings(Section):
     """How recall searches and weighs; the defaults come from measurements (`benchmarks/`)."""
 
     fusion: Literal["convex", "rrf"] = "convex"
+    """How meaning and words are mixed: by their scores (`convex`), or by reciprocal ranks (`rrf`)."""
     vector_share: VectorShares = Field(default_factory=VectorShares)
     exact_below: int = Field(default=5_000, ge=0)
     """A workspace with fewer vectors has no HNSW index: a scan finds the nearest ones exactly."""
@@ -280,6 +308,7 @@ class EpisodeSettings(Section):
     avoid_below: float = 0.50
     """Score below which the mistakes of an episode become rules of its task."""
     consolidate_every: int = Field(default=20, ge=1)
+    """Episodes after which rules for all tasks are made."""
 
 
 class WorkingSettings(Section):
