@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.cli import get_docs_for_click
 
-from reme_core import Settings
+from reme_core import Settings, types
 from reme_core.cli.main import app as command_line
 from reme_core.flows.catalog import Catalog
 from reme_core.server.http import create_app
@@ -49,7 +49,9 @@ def http_page() -> str:
             lines = [f"### `{method.upper()} {path}`", "", f"{told} *Answer:* {answer}" if answer else told, ""]
             by_tag.setdefault(operation["tags"][0], []).append("\n".join([*lines, *_table("field", rows)]))
     by_tag["Values"] = [
-        "\n".join([f"### {name}", "", _plain(schema.get("description", "")), "", *_table("field", _fields(schema, {}))])
+        "\n".join(
+            [f"### {name}", "", _plain(schema.get("description", "")), "", *_table("field", _values(name, schema))]
+        )
         for name, schema in sorted(schemas.items())
         if "properties" in schema and not name.endswith("Request")
     ]
@@ -75,9 +77,25 @@ def mcp_page() -> str:
 
 
 def command_page() -> str:
-    """Every command with its arguments and options."""
+    """Every command with its arguments and options; those of all commands stand at the top alone."""
     root = typer.main.get_command(command_line)
-    return get_docs_for_click(obj=root, ctx=typer.Context(root, info_name="reme"), name="reme")
+    _keep_whole(root)
+    page = get_docs_for_click(obj=root, ctx=typer.Context(root, info_name="reme"), name="reme")
+    head, *commands = re.split(r"^(?=##)", page, flags=re.MULTILINE)
+    shared = re.findall(r"^\* `--(?:json|set|config|debug|help)\b.*\n", head, re.MULTILINE)
+    rest = "".join(commands)
+    for line in shared:
+        rest = rest.replace(line, "")
+    names = ", ".join(f"`{name}`" for name in re.findall(r"`(--\w+)", "".join(shared)))
+    head = head.replace("**Commands**:", f"Every command takes {names}.\n\n**Commands**:")
+    return head + rest.replace("**Options**:\n\n\n", "")
+
+
+def _keep_whole(command: Any) -> None:
+    """Let lists show the first sentence of each command's help, where typer would cut it."""
+    command.short_help = (command.help or "").split("\n\n")[0]
+    for inner in getattr(command, "commands", {}).values():
+        _keep_whole(inner)
 
 
 def sql_page() -> str:
@@ -147,6 +165,15 @@ def _fields(schema: Schema, definitions: Mapping[str, Schema]) -> list[str]:
     ]
 
 
+def _values(name: str, schema: Schema) -> list[str]:
+    """The rows of an object; what the schema does not tell of its fields, the class of that name does."""
+    told = _docstrings(getattr(types, name)) if hasattr(types, name) else {}
+    properties = {
+        field: {"description": told.get(field, ""), **part} for field, part in schema.get("properties", {}).items()
+    }
+    return _fields({**schema, "properties": properties}, {})
+
+
 def _row(name: str, schema: Schema, is_needed: bool, meaning: str) -> str:
     default = schema.get("default")
     told = "required" if is_needed else "" if default in (None, "", [], {}) else f"`{json.dumps(default)}`"
@@ -161,6 +188,8 @@ def _type(schema: Schema) -> str:
     """The type of a value in words, such as `array of MessageIn`."""
     if "$ref" in schema:
         return str(schema["$ref"]).rsplit("/", 1)[-1]
+    if schema.get("format") == "date-time" or {"format": "date-time"} in schema.get("anyOf", ()):
+        return "time"
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return " or ".join(dict.fromkeys(_type(choice) for choice in choices if choice.get("type") != "null"))
     if "enum" in schema:

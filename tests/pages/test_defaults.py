@@ -13,7 +13,6 @@ from reme_core.settings.sections import Section
 from reme_core.turn.options import ALL_OPTIONS, DEFAULTS
 from reme_core.working.api import Working
 from tests.pages.blocks import PAGES, ROOT
-from tests.scripts import load_script
 
 NAMED = re.compile(r"`(\w+)\.(\w+)(?:=[^`]*)?`(?:,| \()? ?(?:(\d[\d,.]*)\b( MiB)?)?")
 SECTIONS = {name: value for name, value in Settings() if isinstance(value, Section)}
@@ -31,15 +30,6 @@ def test_a_setting_exists_and_has_the_default_that_stands_beside_it(page: str) -
         if told:
             number = float(told.replace(",", "")) * (2**20 if unit else 1)
             assert number == getattr(SECTIONS[section], name), f"{page}: {section}.{name}"
-
-
-def test_the_page_of_settings_tells_of_each_what_it_is_and_its_default() -> None:
-    page = load_script("docs/make_reference.py").settings_page()
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*) \|$", page, re.MULTILINE)
-    assert not [name for name, _, meaning in rows if not meaning.strip()]
-    assert [name for name, default, _ in rows if not default] == ["data_dir"], "it depends on the machine"
-    told = {name: default for name, default, _ in rows}
-    assert told["flow_content"] == "required" and told["library_dirs"] == '`["docs/library"]`'
 
 
 def test_the_table_of_options_has_all_of_them_with_their_defaults() -> None:
