@@ -106,7 +106,7 @@ def sql_page() -> str:
         kind = "view" if relation["view"] else "table"
         rows = ["| column | type | |", "|---|---|---|", *(f"| {' | '.join(column)} |" for column in columns)]
         parts.append("\n".join([f"## `reme.{name}`", "", f"*{kind}* {_plain(relation['comment'])}", "", *rows]))
-    return "# Tables and views\n\n[SQL](../sql.md) asks them a dozen questions.\n\n" + "\n\n".join(parts)
+    return "# Tables and views\n\n[SQL](../sql.md) shows what to ask them.\n\n" + "\n\n".join(parts)
 
 
 def _sections(prefix: str, model: type[BaseModel]) -> Iterator[str]:
