@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import count
 from typing import Final
 
 from reme_core.flows.deps import Deps
+from reme_core.flows.ops.library import all_memories
 from reme_core.marks import QUOTED, forgotten_note, kept_from_recall
 from reme_core.personal.judge import parts_of
 from reme_core.personal.state import Outcome, PersonalState
@@ -25,7 +25,6 @@ from reme_core.text.commands import Command
 from reme_core.text.forgetting import names_topic, topic_to_forget
 from reme_core.types import PERSONAL_KINDS, Kind, Memory, Message, Scope, Source, Status
 
-_PAGE: Final = 1_000
 _MESSAGES: Final = 100
 """So many messages, the nearest to a topic, are looked at together; further ones as long as some of these name it."""
 
@@ -38,13 +37,11 @@ async def memories_to_forget(command: Command, message: Message, state: Personal
     status = None if command.action == "erase" else Status.ACTIVE
     filters = Filters(kinds=list(map(str, PERSONAL_KINDS)), status=status, **message.scope)
     persons = state.subject_of(message), ""
-    found: dict[str, Memory] = {}
-    for offset in count(step=_PAGE):
-        page = await deps.memories.list(state.workspace_id, filters, limit=_PAGE, offset=offset)
-        said = [m for m in page if m.subject in persons and was_said_by(m, message.sent_at)]
-        found |= {m.memory_id: m for m in said if names_topic(command.topic, m.content)}
-        if len(page) < _PAGE:
-            break
+    found = {
+        m.memory_id: m
+        async for m in all_memories(state, deps, filters)
+        if m.subject in persons and was_said_by(m, message.sent_at) and names_topic(command.topic, m.content)
+    }
     insights = await deps.memories.from_source(state.workspace_id, "memory", list(found))
     return list((found | {insight.memory_id: insight for insight in insights}).values())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from itertools import count
 from typing import Any, Literal, get_args
 
 import anyio
@@ -87,8 +88,9 @@ async def _act(state: WorkspaceState, deps: Deps) -> dict[str, int] | list[dict[
 
 async def all_memories(state: State, deps: Deps, filters: Filters) -> AsyncIterator[Memory]:
     """All memories of the workspace that pass, the last stored first; they are read in parts."""
-    offset = 0
-    while page := await deps.memories.list(state.workspace_id, filters, limit=_PAGE, offset=offset):
+    for offset in count(step=_PAGE):
+        page = await deps.memories.list(state.workspace_id, filters, limit=_PAGE, offset=offset)
         for memory in page:
             yield memory
-        offset += len(page)
+        if len(page) < _PAGE:
+            return
