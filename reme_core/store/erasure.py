@@ -59,6 +59,8 @@ _SQL = load(
 _FORGET = ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_failures", "forget_quotes")
 REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 
+_NO_WORDS = Memory(content="")
+
 EraseWaiting = Callable[[AsyncConnection[Any], str, Cut], Awaitable[None]]
 """Removes words from what waits to be recorded in a workspace, and records what is left of it, within the erasure.
 
@@ -202,7 +204,8 @@ class _Erasure:
             self.memories.add(memory_id)
             if number is not None:
                 fields = dict(zip(("when_to_use", "content", "keywords", "subject"), texts, strict=True))
-                self.stored[number] = Memory.model_construct(**fields)
+                # Made anew, each takes a hundred times as long, and Postgres does not wait for so many.
+                self.stored[number] = _NO_WORDS.model_copy(update=fields)
 
     async def collect_same(self, memory_ids: Collection[str]) -> None:
         """Collect memories, and those that were concluded from them or say the same, until no more are found."""
