@@ -91,16 +91,16 @@ async def _state_and_events_are_json(stage: Stage) -> None:
 @check(Rule.TRACING)
 async def _only_the_api_is_imported(stage: Stage) -> None:
     spec = find_spec(stage.driver.package)
-    folders = list(spec.submodule_search_locations or []) if spec else []
-    expect(folders, f"there is no package {stage.driver.package}")
-    names = {name for folder in folders for name in await asyncio.to_thread(_imports, Path(folder))}
+    places = (spec.submodule_search_locations or [spec.origin or ""]) if spec else []  # a module may be one file
+    expect(places, f"there is no package {stage.driver.package}")
+    names = {name for place in places for name in await asyncio.to_thread(_imports, Path(place))}
     bad = sorted(name for name in names if name.startswith("opentelemetry.sdk"))
     expect(not bad, f"it imports {', '.join(bad)}; the application chooses the SDK")
 
 
-def _imports(folder: Path) -> set[str]:
+def _imports(place: Path) -> set[str]:
     names = set()
-    for path in folder.rglob("*.py"):
+    for path in [place] if place.is_file() else place.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}

@@ -36,6 +36,8 @@ class Capability(enum.StrEnum):
     """The words of a message can be changed afterwards: `Conversation.edit`."""
     IDS = "ids"
     """An application may choose the id of a message: `Conversation.send`."""
+    SESSIONS = "sessions"
+    """All that an agent is told until it begins anew is one conversation, with one `session_id`."""
     RESETS = "resets"
     """An agent can begin another conversation: `Conversation.reset`."""
     NAMES = "names"

@@ -32,6 +32,7 @@ class Reply:
     tool: str = ""
     arguments: str = "{}"
     call_id: str = "call-1"
+    error: str = ""
 
 
 @dataclass(slots=True)
@@ -55,6 +56,10 @@ class ScriptedModel:
         """Answer the next prompt by calling a tool; the id of the call is new, unless one is given."""
         self._script.append(Reply(tool=tool, arguments=json.dumps(arguments), call_id=call_id or new_id()))
 
+    def fail(self) -> None:
+        """Answer the next prompt with an error, as a model does that is overloaded."""
+        self._script.append(Reply(error="the model is overloaded"))
+
     def hold(self) -> None:
         """Never answer the next prompt."""
         self._script.append(None)
@@ -75,7 +80,10 @@ class ScriptedModel:
 
     def _take(self, prompt: Iterable[tuple[str, str]]) -> Reply | None:
         self.prompts.append([PromptMessage(role, text) for role, text in prompt])
-        return self._script.popleft() if self._script else Reply("ok")
+        reply = self._script.popleft() if self._script else Reply("ok")
+        if reply is not None and reply.error:
+            raise RuntimeError(reply.error)
+        return reply
 
     @property
     def last_prompt(self) -> str:

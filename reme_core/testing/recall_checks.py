@@ -12,7 +12,7 @@ from reme_core.testing.driver import Capability
 from reme_core.testing.model import ScriptedModel
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import BUDGET, Stage, expect, run_in_own_loop
-from reme_core.types import Memory
+from reme_core.types import SCOPES, Memory
 
 TURNS: Final = 6
 _MANY_MEMORIES: Final = 40
@@ -39,12 +39,14 @@ async def _unknown_in_another_workspace(stage: Stage) -> None:
 
 
 @check(Rule.MEMORY)
-async def _known_to_its_user_only(stage: Stage) -> None:
-    await stage.tell(STATEMENT, user_id="ann")
-    for user, knows in (("ann", True), ("bob", False)):
-        model = await stage.tell(QUESTION, user_id=user)
-        seen = f"what was said with user_id='ann' was {'not ' if knows else ''}shown with user_id={user!r}"
-        expect((FACT in model.last_prompt) is knows, f"{seen}: {model.last_prompt!r}")
+async def _known_to_its_user_agent_and_run_only(stage: Stage) -> None:
+    for name in SCOPES:
+        workspace = f"{stage.workspace}-{name}"
+        await stage.tell(STATEMENT, workspace_id=workspace, **{name: "ann"})
+        for other, knows in (("ann", True), ("bob", False)):
+            model = await stage.tell(QUESTION, workspace_id=workspace, **{name: other})
+            seen = f"what was said with {name}='ann' was {'not ' if knows else ''}shown with {name}={other!r}"
+            expect((FACT in model.last_prompt) is knows, f"{seen}: {model.last_prompt!r}")
 
 
 @check(Rule.MEMORY)
@@ -100,6 +102,9 @@ async def _works_without_a_loop(stage: Stage) -> None:
     conversation, model = await stage.talk_through_gate()
     await asyncio.to_thread(conversation.say_sync, QUESTION)
     expect(FACT in model.last_prompt, f"a synchronous call did not recall: {model.last_prompt!r}")
+    await conversation.aclose()
+    stored = await stage.stored_messages()
+    expect(stored[-2:] == [("user", QUESTION), ("assistant", "ok")], f"a synchronous call was not written: {stored}")
 
 
 @check(Rule.ASYNC_AND_SYNC, Capability.SYNC)
@@ -122,15 +127,19 @@ async def _one_recall_and_one_record_a_turn(stage: Stage) -> None:
 
 @check(Rule.RECALL_ONCE, Capability.TOOLS)
 async def _one_recall_in_a_turn_with_tools(stage: Stage) -> None:
+    await stage.tell(STATEMENT)
+    stage.watch.recalled.clear()
     conversation, model = await stage.talk()
     model.call("clock")
     model.say("It is noon.")
-    await conversation.say("What time is it?")
+    await conversation.say(QUESTION)
     expect(
         len(model.prompts) == 2, f"the driver's agent did not come back to the model after its tool: {model.prompts}"
     )
     recalled = stage.watch.recalled
     expect(len(recalled) == 1, f"a turn with a tool call searched {len(recalled)} times: {recalled}")
+    for number, prompt in enumerate(model.prompts):
+        expect(model.notes(number), f"in a turn with a tool call, prompt {number + 1} of 2 has no note: {prompt}")
 
 
 @check(Rule.RECALL_ONCE)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
+from datetime import timedelta
 from typing import Final
 
 from reme_core.errors import ReMeError
@@ -12,8 +14,9 @@ from reme_core.testing.checks import FACT, QUESTION, STATEMENT, cancel_at_the_mo
 from reme_core.testing.driver import AGENT, Capability
 from reme_core.testing.report import Rule
 from reme_core.testing.stage import Stage, expect
-from reme_core.types import new_id
+from reme_core.types import new_id, now
 
+_MOMENT: Final = timedelta(minutes=5)
 TYPED: Final = (
     f"What does <{NOTE}> mean? My dog is called Rex.",
     f"<{NOTE}>\n- It lives in Rome.\n</{NOTE}> That stood in my prompt.",
@@ -67,6 +70,32 @@ async def _what_is_said_twice_is_written_twice(stage: Stage) -> None:
     expect(said == ["Yes.", "Yes."], f"the user said 'Yes.' in two turns; stored was {said}")
 
 
+@check(Rule.DELTA, Capability.SESSIONS)
+async def _a_conversation_is_one_session_and_was_held_now(stage: Stage) -> None:
+    for _ in range(2):
+        conversation, _model = await stage.talk()
+        await conversation.say(STATEMENT)
+        await conversation.say("Thank you!")
+        await conversation.aclose()
+    stored = await stage.transcript()
+    sessions = Counter(message.session_id for message in stored)
+    expect(
+        list(sessions.values()) == [4, 4] and all(sessions), f"two conversations of 4 messages; sessions: {sessions}"
+    )
+    late = [message.sent_at for message in stored if abs(message.sent_at - now()) > _MOMENT]
+    expect(not late, f"all was said just now; of the messages some were sent at {late}")
+
+
+@check(Rule.DELTA, Capability.STREAM)
+async def _a_streamed_turn_is_written(stage: Stage) -> None:
+    conversation, _ = await stage.talk()
+    async for _event in conversation.stream(STATEMENT):
+        pass
+    await conversation.aclose()
+    stored = await stage.stored_messages()
+    expect(stored == [("user", STATEMENT), ("assistant", "ok")], f"of a streamed turn, stored was {stored}")
+
+
 @check(Rule.DELTA, Capability.IDS)
 async def _equal_ids_in_two_conversations_are_two_messages(stage: Stage) -> None:
     said, unique = [], new_id()
@@ -110,6 +139,15 @@ async def _calls_of_tools_and_their_results_are_written(stage: Stage) -> None:
     seen = [(m.role, m.content, [call.name for call in m.tool_calls]) for m in stored]
     expect(["clock"] in [calls for _, _, calls in seen], f"the agent called clock; stored was {seen}")
     expect("It is noon." in [m.content for m in stored if m.role == "tool"], f"clock has answered; stored was {seen}")
+    place = next(n for n, m in enumerate(stored) if m.tool_calls)
+    (call,), answered = stored[place].tool_calls, [m.tool_call_id for m in stored[place + 1 :] if m.role == "tool"]
+    expect(
+        "Lisbon" in call.arguments,
+        f"clock was asked for Lisbon; the arguments of the stored call are {call.arguments!r}",
+    )
+    expect(
+        answered == [call.id], f"the result names the call {call.id!r} that it answers; after it, stored is {answered}"
+    )
 
 
 @check(Rule.SPEAKER, Capability.NAMES)
@@ -159,18 +197,32 @@ async def _a_turn_cancelled_at_the_model_keeps_the_users_words(stage: Stage) -> 
 
 
 @check(Rule.DURABLE)
+async def _a_turn_whose_model_fails_keeps_the_users_words(stage: Stage) -> None:
+    conversation, model = await stage.talk()
+    model.fail()
+    with contextlib.suppress(Exception):  # in some frameworks it ends the turn
+        await conversation.say(STATEMENT)
+    await conversation.say("Try again.")
+    await conversation.aclose()
+    said = [text for role, text in await stage.stored_messages() if role == "user"]
+    expect(STATEMENT in said, f"the words of a turn whose model failed were lost: {said}")
+
+
+@check(Rule.DURABLE)
 async def _a_turn_cancelled_while_it_recalls_keeps_the_users_words(stage: Stage) -> None:
-    conversation, _ = await stage.talk()
+    conversation, model = await stage.talk()
     stage.watch.may_answer.clear()
     turn = asyncio.ensure_future(conversation.say(STATEMENT))
     for _ in range(200):
         if stage.watch.recalled:
             break
         await asyncio.sleep(0.02)
+    stood_still = bool(model.prompts)  # the recall has no answer, so nobody can have asked the model meanwhile
     turn.cancel()
     await asyncio.wait([turn])
     stage.watch.may_answer.set()
     expect(stage.watch.recalled, "the turn did not recall, so it was not cancelled while it recalled")
+    expect(not stood_still, "the event loop stood still while the turn recalled: await what the turn's memory does")
     await conversation.say("Sorry, go on.")
     await conversation.aclose()
     stored = await stage.stored_messages()

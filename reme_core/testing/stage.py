@@ -188,7 +188,7 @@ class Stage:
 
     async def transcript(self, workspace: str = "") -> list[Message]:
         """The messages of the workspace, or of another one, in the order in which they were stored."""
-        names = ("role", "content", "author", "tool_calls", "session_id")
+        names = ("role", "content", "author", "tool_calls", "tool_call_id", "session_id", "sent_at")
         sql = f"select {', '.join(names)} from reme.message where workspace_id = %s order by document_id"
         place = workspace or self.workspace
         rows = await self.memory.connection.run(lambda engine: engine.database.fetch(place, sql, [place]))

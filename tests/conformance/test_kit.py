@@ -30,7 +30,7 @@ from reme_core.testing import (
 )
 from reme_core.testing.checks import CHECKS
 from reme_core.testing.model import Reply
-from reme_core.turn import ASKER, Asker, TurnMemory, TurnOptions, asking_agent, observe_call, tool_call_result
+from reme_core.turn import ASKER, Asker, Note, TurnMemory, TurnOptions, asking_agent, observe_call, tool_call_result
 from reme_core.types import Message, ToolCall, new_id
 
 
@@ -43,6 +43,8 @@ class PlainConversation(Conversation):
             options = options | {"workspace_id": "everybody"}
         if fault == "forgets whose it is":
             options = {name: value for name, value in options.items() if name != "user_id"}
+        if fault == "forgets which run it is":
+            options = {name: value for name, value in options.items() if name != "run_id"}
         if fault == "swallows options":
             options = {name: value for name, value in options.items() if name in TurnOptions.__annotations__}
             options["database_url"] = self.options.get("database_url")
@@ -56,6 +58,7 @@ class PlainConversation(Conversation):
         self.history: list[Message] = []
         self.done: list[Message] = []
         self.tokens = (0, 0)
+        self.is_told_otherwise = False
         self.session = new_id()
         self.loop = asyncio.get_running_loop()
 
@@ -65,8 +68,9 @@ class PlainConversation(Conversation):
         self.history.append(question)
         try:
             answer = await self._answer(question)
-        except BaseException:
+        except BaseException as error:
             is_lost = self.fault == "loses what no model saw" and not self.model.prompts
+            is_lost |= self.fault == "keeps words of cancelled turns only" and isinstance(error, Exception)
             if self.fault != "loses what is cancelled" and not is_lost:
                 self.turn.record_soon([question], question.message_id)
             raise
@@ -90,9 +94,13 @@ class PlainConversation(Conversation):
             if self.fault == "loses the trace":
                 with trace.use_span(trace.INVALID_SPAN):
                     note = await self.turn.begin(asked, turn_id)
+            elif self.fault == "blocks the loop":
+                note = self.turn.call(self.turn.begin, asked, turn_id)
             else:
                 note = await self.turn.begin(asked, turn_id)
             self.note = note
+            if self.fault == "shows the note once" and self.done:
+                note = Note()
             prompt = [("system", "You are helpful."), *((m.role, m.content) for m in self.history)]
             if note and self.fault == "system message in mid-history":
                 prompt.insert(len(prompt) - 1, ("system", note.text))
@@ -132,11 +140,22 @@ class PlainConversation(Conversation):
             new = [m.model_copy(update={"message_id": new_id()}) for m in self.history]
         if self.fault == "trims what was typed":
             new = [m.model_copy(update={"content": m.content.partition("<memory_note>")[0].strip()}) for m in new]
+        if self.fault == "loses arguments":
+            new = [
+                m.model_copy(update={"tool_calls": [ToolCall(id=c.id, name=c.name) for c in m.tool_calls]}) for m in new
+            ]
+        if self.fault == "loses whose result it is":
+            new = [m.model_copy(update={"tool_call_id": ""}) for m in new]
+        if self.fault == "takes now for long ago":
+            new = [m.model_copy(update={"sent_at": datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)}) for m in new]
+        if self.fault == "begins anew at each turn":
+            self.session = new_id()
         if self.fault == "takes words for ids":
             new = [m.model_copy(update={"message_id": m.content}) for m in new]
         if self.fault == "writes its notes":
             new = [Message(content=self.note.text.replace("<", "(")), *new]
-        await self.turn.record(new, question.message_id, session_id=self.session)
+        if self.fault not in ("forgets what it streams", "forgets what it blocks for") or not self.is_told_otherwise:
+            await self.turn.record(new, question.message_id, session_id=self.session)
         if self.fault == "waits for tool memory":
             while done and not self.turn.counts.tool_calls:
                 await asyncio.sleep(0.01)
@@ -169,12 +188,14 @@ class PlainConversation(Conversation):
     def say_sync(self, text: str) -> str:
         if self.fault == "has no synchronous calls":
             raise NotImplementedError("await say")
+        self.is_told_otherwise = True
         return self.turn.call(self.say, text)
 
     async def stream(self, text: str) -> AsyncIterator[str]:
         if self.fault == "holds a span":
             with trace.get_tracer("plain").start_as_current_span("turn"):
                 yield "begun"
+        self.is_told_otherwise = True
         yield await self.say(text)
         if self.fault == "streams its note":
             yield self.note.text
@@ -209,13 +230,17 @@ class PlainDriver(Driver):
 FAULTS = {
     "forgets the question": "known_in_another_conversation",
     "keeps the note of a cancelled turn": "a_turn_after_a_cancelled_one_has_a_note_of_its_own",
+    "begins anew at each turn": "a_conversation_is_one_session_and_was_held_now",
+    "takes now for long ago": "a_conversation_is_one_session_and_was_held_now",
     "mixes up equal ids": "equal_ids_in_two_conversations_are_two_messages",
     "forgets to begin anew": "what_is_said_after_a_reset_is_another_conversation",
     "shares a workspace": "unknown_in_another_workspace",
-    "forgets whose it is": "known_to_its_user_only",
+    "forgets whose it is": "known_to_its_user_agent_and_run_only",
+    "forgets which run it is": "known_to_its_user_agent_and_run_only",
     "leaves the loop": "works_without_a_loop",
     "has no synchronous calls": "works_blocking_a_running_loop",
     "recalls for each call": "one_recall_in_a_turn_with_tools",
+    "shows the note once": "one_recall_in_a_turn_with_tools",
     "writes twice": "one_recall_and_one_record_a_turn",
     "system message in mid-history": "the_note_is_no_system_message_in_mid_history",
     "piles up": "notes_do_not_pile_up",
@@ -228,10 +253,16 @@ FAULTS = {
     "forgets who spoke": "an_answer_has_its_agent_as_author",
     "takes tasks for the user's": "a_task_has_the_agent_that_gives_it_as_author",
     "loses tools": "calls_of_tools_and_their_results_are_written",
+    "loses arguments": "calls_of_tools_and_their_results_are_written",
+    "loses whose result it is": "calls_of_tools_and_their_results_are_written",
+    "forgets what it streams": "a_streamed_turn_is_written",
+    "forgets what it blocks for": "works_without_a_loop",
     "loses empty results": "generated_conversations_are_written_word_for_word",
     "marks images": "generated_conversations_are_written_word_for_word",
     "loses edits": "generated_conversations_are_written_word_for_word",
     "loses what is cancelled": "a_turn_cancelled_at_the_model_keeps_the_users_words",
+    "keeps words of cancelled turns only": "a_turn_whose_model_fails_keeps_the_users_words",
+    "blocks the loop": "a_turn_cancelled_while_it_recalls_keeps_the_users_words",
     "loses what no model saw": "a_turn_cancelled_while_it_recalls_keeps_the_users_words",
     "fails turns": "a_dead_database_does_not_end_the_turn",
     "hides errors": "a_dead_database_ends_the_turn_if_asked",

@@ -119,6 +119,7 @@ class AgentScopeDriver(Driver):
             Capability.NAMES,
             Capability.IMAGES,
             Capability.IDS,
+            Capability.SESSIONS,
             Capability.TASKS,
         }
     )

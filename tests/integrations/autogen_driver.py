@@ -172,7 +172,7 @@ class AutoGenDriver(Driver):
         self.how = how
         self.name = f"AutoGen, {how}"
         self.capabilities = {*QUIET, Capability.TOOLS, Capability.EXPORT, Capability.NAMES, Capability.IMAGES}  # type: ignore[misc,assignment]
-        self.capabilities |= {Capability.IDS, Capability.RESETS, Capability.TASKS}  # type: ignore[misc]
+        self.capabilities |= {Capability.IDS, Capability.SESSIONS, Capability.RESETS, Capability.TASKS}  # type: ignore[misc]
         if how == "agent":
             self.capabilities |= {Capability.USAGE}  # type: ignore[misc]
         if how != "memory":

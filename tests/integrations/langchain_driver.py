@@ -170,7 +170,7 @@ class LangChainDriver(Driver):
     def __init__(self, *, checkpointed: bool = True) -> None:
         self.checkpointed = checkpointed
         if not checkpointed:
-            self.capabilities = self.capabilities - {Capability.EDITS}  # type: ignore[misc]
+            self.capabilities = self.capabilities - {Capability.EDITS, Capability.SESSIONS}  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> LangChainConversation:
         return LangChainConversation(model, ReMeMiddleware(**options), checkpointed=self.checkpointed)

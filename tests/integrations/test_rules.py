@@ -19,7 +19,7 @@ ADAPTERS: dict[str, Driver] = {
     **{f"LlamaIndex, {place.value}": LlamaIndexDriver(insert_method=place) for place in InsertMethod},
 }
 CANNOT = {
-    "LangChain": set[str](),
+    "LangChain": {"a_conversation_is_one_session_and_was_held_now"},  # without a thread, each run is a conversation
     "LlamaIndex": {
         "the_note_stands_beside_the_users_last_words",
         "equal_ids_in_two_conversations_are_two_messages",
