@@ -9,11 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
 from reme_core.connection import Connection
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
+from reme_core.errors import InputError, ReMeError
 from reme_core.given import check_arguments
 from reme_core.jobs.queue import Background
 from reme_core.models.agent_chat import AgentChat
@@ -35,6 +36,39 @@ class Facade:
     def __init__(self, connection: Connection, part: Callable[[Engine], Any] = lambda engine: engine) -> None:
         self.connection = connection
         self._part = part
+
+    def __copy__(self) -> Self:
+        """The same one: a copy, as frameworks make of agents and their parts, shares the open memory."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> str:
+        raise ReMeError(
+            f"{type(self).__name__} stands on connections of this process and cannot be pickled; hand the settings"
+            " over, and make one from them there: ReMe(settings)"
+        )
+
+    if not TYPE_CHECKING:  # type checkers would take every name for that of an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            parts = [part for part, one in vars(self).items() if isinstance(one, Facade) and hasattr(type(one), name)]
+            meant = _MEANT.get(name) or " or ".join(f"{part}.{name}" for part in parts)
+            hint = f"; did you mean {meant}?" if meant else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
+
+
+_MEANT = {"search": "recall", "query": "recall", "remember": "record or memories.add", "forget": "memories.delete"}
+
+
+def refuse_block(told: str) -> Callable[..., Any]:
+    """Make the method that the wrong kind of block calls: the error says which one to write."""
+
+    def refuse(self: Facade, *_: object) -> Any:
+        raise ReMeError(told)
+
+    return refuse
 
 
 def awaitable(
@@ -93,7 +127,14 @@ class AsyncReMe(Facade):
                 nothing set, the embedded Postgres and the offline embedding model serve.
             chat: The model of an agent, in place of the settings' `llm.default`.
             overrides: Single settings, such as `database_url="postgresql://…"` or `worker={"embedded": False}`.
+
+        Raises:
+            ConfigurationError: A setting is unknown, or its value does not fit.
+            InputError: `chat` is no `AgentChat`.
         """
+        if chat is not None and not isinstance(chat, AgentChat):
+            told = "chat is the AgentChat that an adapter made of an agent's model"
+            raise InputError(f"{told}, not {chat!r:.60}; name a model by llm={{'default': {{'model_name': …}}}}")
         self._connect(
             Connection(Settings.with_overrides(settings, overrides), lambda settings: Engine(settings, chat=chat))
         )
@@ -150,6 +191,9 @@ class AsyncReMe(Facade):
     async def aclose(self) -> None:
         """Finish what runs in the background, write the logs, and give all connections back. Closing twice is fine."""
         await self.connection.close()
+
+    if not TYPE_CHECKING:
+        __enter__ = __exit__ = refuse_block("an AsyncReMe opens by `async with`; code that does not await uses ReMe")
 
     async def __aenter__(self) -> Self:
         return await self.open()

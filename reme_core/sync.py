@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from reme_core.client import Facade
+from reme_core.client import Facade, refuse_block
 from reme_core.connection import Connection
 from reme_core.engine import Engine
 from reme_core.episodes.api import Episodes
@@ -183,6 +183,9 @@ class ReMe(Facade):
     def close(self) -> None:
         """Finish what runs in the background, write the logs, and give all connections back. Closing twice is fine."""
         self.connection.portal.wait(self.connection.close())
+
+    if not TYPE_CHECKING:
+        __aenter__ = __aexit__ = refuse_block("a ReMe opens by `with`; code that awaits uses AsyncReMe")
 
     def __enter__(self) -> Self:
         return self.open()

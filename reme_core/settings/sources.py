@@ -46,6 +46,17 @@ _NO_SETTINGS = re.compile(
 )
 # A number that JSON writes otherwise, and ReMe 0.1 read.
 _NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+)(e[+-]?\d+)?")
+# What is no setting, and what to write instead: the nearest name would say something else.
+_DATABASE = "name a database by database_url=…"
+_MODEL = 'name a chat model by llm={"default": {"model_name": …, "api_key": …, "base_url": …}}'
+_EMBEDDER = 'name an embedding model by embedding_model={"default": {"model_name": …}}'
+_WHOSE = "each call names whose memory it is, as in reme.recall(workspace, query, user_id=…)"
+_INSTEAD = {
+    **dict.fromkeys(("url", "uri", "dsn", "database", "db_url", "connection_string"), _DATABASE),
+    **dict.fromkeys(("chat", "chat_model", "model", "model_name", "api_key", "base_url"), _MODEL),
+    **dict.fromkeys(("embedder", "embedding", "embeddings"), _EMBEDDER),
+    **dict.fromkeys(("workspace", "workspace_id", "user_id", "agent_id", "run_id", "session_id"), _WHOSE),
+}
 # How alike two names are: as REME_LANGAUGE and REME_LANGUAGE, or as REME_LANG and REME_LANGUAGE.
 _IS_MEANT, _MAY_BE_MEANT = 0.82, 0.6
 
@@ -100,7 +111,7 @@ def parse_assignment(item: str) -> tuple[str, Any]:
     Raises:
         ConfigurationError: It is not of that form.
     """
-    key, equals, text = item.lstrip("-").partition("=")
+    key, equals, text = item.lstrip("-").partition("=") if isinstance(item, str) else ("", "", "")
     if not equals or not key:
         raise ConfigurationError(f"'{item}' is not of the form key=value; write for example http.port=8002")
     value = _parse_value(text)
@@ -133,7 +144,10 @@ def read_yaml(path: Path, importing: Sequence[Path] = ()) -> dict[str, Any]:
         ConfigurationError: It cannot be read, holds no settings, or imports itself.
     """
     path = _with_suffix(path)
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except ValueError:  # NUL, or half of a surrogate pair
+        raise ConfigurationError(f"no file can have the name {str(path)!r}") from None
     if real in importing:
         raise ConfigurationError(f"{importing[-1]} imports {path}, which imports it: remove one import_config")
     try:
@@ -190,10 +204,14 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
             known = _names_at(model, path[:-1])
             near = difflib.get_close_matches(path[-1], known, n=1, cutoff=0.4)
             line = f"unknown setting '{where}'"
-            if near:
+            if where in _INSTEAD:
+                line += f"; {_INSTEAD[where]}"
+            elif near:
                 line += f"; did you mean '{'.'.join([*path[:-1], *near])}'?"
             else:
                 line += f"; there are {', '.join(known)}"
+        elif problem["type"] == "dict_type" and where in ("llm", "embedding_model", "rerank_model"):
+            line += f", such as {where}={{'default': {{'model_name': …}}}}"
         lines.append(line)
     return "; ".join(lines)
 

