@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -15,8 +17,11 @@ import anyio.to_thread
 from mcp import types
 from pydantic import ValidationError
 
+from reme_core.given import storable
+
 log = logging.getLogger(__name__)
 
+_HALF_OF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")  # such as JavaScript writes of a text that was cut in an emoji
 _LAST_SECONDS: Final = 30.0  # for the calls that run when the input ends; a model may be slow
 
 
@@ -42,7 +47,7 @@ class Pipes:
                 loop.call_soon_threadsafe(lines.put_nowait, "")
 
         threading.Thread(target=read, name="stdin", daemon=True).start()
-        while line := await lines.get():
+        while line := _readable(await lines.get()):
             message = _message(line)
             if isinstance(message, types.JSONRPCRequest):
                 self._unanswered.add(message.id)
@@ -68,6 +73,14 @@ class Pipes:
 
     async def flush(self) -> None:
         """Do nothing: each line is flushed."""
+
+
+def _readable(line: str) -> str:
+    """A line with U+FFFD for halves of surrogate pairs, with which the SDK would not read it, and answer nothing."""
+    if _HALF_OF_PAIR.search(line):
+        with suppress(ValueError, RecursionError):
+            return json.dumps(storable(json.loads(line))) + "\n"
+    return line
 
 
 def _write(text: str) -> None:

@@ -278,6 +278,7 @@ def test_a_call_at_the_end_of_the_input_is_answered(migrated_data_dir: Path) -> 
     said: list[dict[str, Any]] = [
         {"id": 1, "method": "initialize", "params": hello},
         {"method": "notifications/initialized"},
+        {"id": "cut", "method": "tools/call", "params": {"name": "add_memory", "arguments": {"content": "Tea \ud83c"}}},
         {"id": "last", "method": "tools/call", "params": {"name": "list_memory", "arguments": {}}},
     ]
     process = subprocess.run(
@@ -286,8 +287,11 @@ def test_a_call_at_the_end_of_the_input_is_answered(migrated_data_dir: Path) -> 
         env=os.environ | {"REME_HOME": str(migrated_data_dir)},
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
-    first, last = (answer for answer in map(json.loads, process.stdout.splitlines()) if "id" in answer)
-    assert (first["id"], last["id"], last["result"]["isError"]) == (1, "last", False)
+    told = {answer["id"]: answer for answer in map(json.loads, process.stdout.splitlines()) if "id" in answer}
+    assert told.keys() == {1, "cut", "last"} and not told["last"]["result"]["isError"]
+    assert "Tea \ufffd" in told["cut"]["result"]["structuredContent"]["answer"], (
+        "half of an emoji, as JavaScript cuts it"
+    )
     assert "Traceback" not in process.stderr
 
 
