@@ -22,6 +22,7 @@ from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import McpError
 from pydantic import AnyUrl, ValidationError
 from pydantic_core import to_jsonable_python
 from starlette.requests import HTTPConnection, Request
@@ -37,7 +38,7 @@ from reme_core.given import storable
 from reme_core.jobs.log import REQUEST_ID
 from reme_core.server.around import counting_calls, surround
 from reme_core.server.auth import FULL_ACCESS, Access, access_of, wait_for_refusal
-from reme_core.server.errors import INTERNAL_MESSAGE, error_response, message_for_caller
+from reme_core.server.errors import INTERNAL_MESSAGE, error_response, message_for_caller, status_of
 from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.pipes import Pipes
 from reme_core.server.service import Service
@@ -55,6 +56,7 @@ logging.getLogger("mcp.server.streamable_http").addFilter(
 
 SCHEME: Final = "reme"
 _MAX_LISTED: Final = 1_000
+_NO_RESOURCE: Final = -32002  # as the specification has it, under "Resources"; the SDK names no such code
 _NOTE_PROMPT: Final = types.Prompt(
     name="memory_note",
     description="What is remembered about a question, as a note to put before it.",
@@ -202,9 +204,9 @@ class _Handlers:
 
     async def get_prompt(self, name: str, arguments: dict[str, str] | None) -> types.GetPromptResult:
         async with self._answer_safely(name):
-            arguments = arguments or {}
+            arguments = storable(arguments or {})
             if name != _NOTE_PROMPT.name:
-                raise NotFoundError(f"there is no prompt '{name}'; there is '{_NOTE_PROMPT.name}'")
+                raise InputError(f"there is no prompt '{name}'; there is '{_NOTE_PROMPT.name}'")
             query, workspace = arguments.get("query", ""), arguments.get("workspace_id") or DEFAULT_WORKSPACE
             if not query.strip():
                 raise InputError("query: it is missing; give the question at hand")
@@ -244,17 +246,24 @@ class _Handlers:
             async with asyncio.timeout(timeout_seconds) as limit:
                 yield
         except ReMeError as error:
-            if (message := message_for_caller(error)) == str(error):
-                raise
-            log.exception("request %s: %s failed", request_id, what)
-            raise ReMeError(f"{message} (request {request_id})") from None
+            if (message := message_for_caller(error)) != str(error):
+                log.exception("request %s: %s failed", request_id, what)
+                message += f" (request {request_id})"
+            raise _protocol_error(status_of(error), message) from None
         except Exception as error:  # as above: of any library
             if isinstance(error, TimeoutError) and limit.expired():
-                raise ReMeError(f"it took longer than {timeout_seconds:g} seconds (http.timeout_seconds)") from None
+                message = f"it took longer than {timeout_seconds:g} seconds (http.timeout_seconds)"
+                raise _protocol_error(504, message) from None
             log.exception("request %s: %s failed", request_id, what)
-            raise ReMeError(f"{INTERNAL_MESSAGE}: {request_id}") from None
+            raise _protocol_error(500, f"{INTERNAL_MESSAGE}: {request_id}") from None
         finally:
             log.debug("MCP %s: after %.0f ms, request %s", what, 1_000 * (time.perf_counter() - started), request_id)
+
+
+def _protocol_error(status: int, message: str) -> McpError:
+    # Of a tool the SDK makes a result of it, which has no code.
+    code = _NO_RESOURCE if status == 404 else types.INVALID_PARAMS if status < 500 else types.INTERNAL_ERROR
+    return McpError(types.ErrorData(code=code, message=message))
 
 
 def _answer_not_found(request: Request, _: Exception) -> HttpResponse:

@@ -435,3 +435,35 @@ async def test_events_end_when_their_key_is_revoked_since_no_call_would_be_answe
                     await asyncio.sleep(0.1)
         server.should_exit = True
         await serving
+
+
+@pytest.mark.parametrize(
+    ("uri", "code"),
+    [
+        ("reme://workspaces/w/memories/none", -32002),
+        ("reme://elsewhere/x", -32002),
+        ("reme://workspaces/*/memories", -32602),
+    ],
+)
+async def test_a_client_tells_errors_of_resources_apart_by_their_codes(
+    session: ClientSession, uri: str, code: int
+) -> None:
+    with pytest.raises(McpError) as caught:
+        await session.read_resource(AnyUrl(uri))
+    assert caught.value.error.code == code
+
+
+async def test_errors_of_prompts_and_of_the_service_have_the_codes_of_the_protocol(
+    session: ClientSession, reme: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise OSError("secret")
+
+    for name, arguments in (("no_such", {"query": "x"}), ("memory_note", {})):
+        with pytest.raises(McpError) as refused:
+            await session.get_prompt(name, arguments)
+        assert refused.value.error.code == -32602
+    monkeypatch.setattr(reme.workspaces, "list", fail)
+    with pytest.raises(McpError) as failed:
+        await session.list_resources()
+    assert failed.value.error.code == -32603
