@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from reme_core.errors import DatabaseError, NotFoundError, ReMeError
 from reme_core.postgres.database import Database, check_workspace
 from reme_core.server.errors import AccessError, answer_to
+from reme_core.server.hosts import LOOPBACK
 from reme_core.types import now
 
 _PREFIX: Final = "reme"
@@ -47,10 +48,12 @@ class Access:
     Attributes:
         key_id: The caller's API key; empty where no keys are used.
         workspaces: The workspaces it may read and write; None means all.
+        is_local: Whether the request came to an address that nobody but this machine reaches.
     """
 
     key_id: str = ""
     workspaces: frozenset[str] | None = None
+    is_local: bool = True
 
     def allows(self, workspace: str) -> bool:
         """Whether the caller may use this workspace."""
@@ -234,10 +237,13 @@ class KeyCheck:
                 keys: ApiKeys = scope["app"].state.service.keys
                 key = key_in_headers(HTTPConnection(scope))
                 try:
-                    scope[_ACCESS] = await self._access(keys, key, path)
+                    access = await self._access(keys, key, path)
                 except ReMeError as error:
                     await answer_to(error, scope)(scope, receive, send)
                     return
+                # The settings name the address of `reme serve`, and not that of another server in which the app runs.
+                address, _ = scope.get("server") or ("", None)
+                scope[_ACCESS] = replace(access, is_local=address in LOOPBACK)
         await self._app(scope, receive, send)
 
     async def _access(self, keys: ApiKeys, key: str, path: str) -> Access:

@@ -49,7 +49,7 @@ class Service:
         if "path" in flow.state.inputs() and request.get("action") in ("load", "dump"):
             path = str(request.get("path") or ".")
             # Where there are keys, callers have different rights, and none to the working directory.
-            is_local = self.host in LOOPBACK and not await self.keys.has_any()
+            is_local = self.host in LOOPBACK and access.is_local and not await self.keys.has_any()
             folder = library_folder(path, workspace, self.reme.settings, is_local=is_local)
             request = request | {"path": str(folder)}
         response = await self.reme.flows.execute(name, request, tell=tell)

@@ -102,6 +102,16 @@ async def test_only_the_address_of_the_service_that_is_asked_counts(settings: Se
         assert result(await acted(client, "dump", path="./")) == {"size": 1}
 
 
+async def test_in_a_server_of_ones_own_the_address_counts_to_which_a_request_came(
+    client: Client, reme: Engine, library: Path
+) -> None:
+    await reme.memories.add("w", "Mine.")
+    assert result(await acted(client, "dump", path="./")) == {"size": 1}
+    client.base_url = httpx.URL("http://192.0.2.7")  # `http.host` is 127.0.0.1 all the same
+    refused = await acted(client, "dump", path="./")
+    assert refused.status_code == 422 and "`library_dirs` sets more folders" in refused.json()["message"]
+
+
 async def test_a_flow_that_does_not_declare_its_path_is_confined_as_well(settings: Settings, tmp_path: Path) -> None:
     declared = {"action": {"type": "string", "required": True}}  # as ReMe 0.1's own default.yaml has it
     settings.flow["vector_store"] = FlowSettings(flow_content="vector_store_action_op", input_schema=declared)
