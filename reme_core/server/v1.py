@@ -222,6 +222,15 @@ async def _check_parameters(request: Request) -> None:
             raise InputError(f"nothing was done: '{name}' is given {times} times; ask for each by itself")
 
 
+async def _check_what_else_is_sent(request: Request) -> None:
+    # As above: with `{"erase": true}` in the body a memory was deleted and not erased, and with If-Match two writers
+    # overwrote each other.
+    if request.scope["route"].body_field is None and (await request.body()).strip() not in (b"", b"{}", b"null"):
+        raise InputError("nothing was done: this takes no body; give parameters in the address, after '?'")
+    if request.headers.get("if-match", "*") != "*":
+        raise InputError("nothing was done: memories have no ETag, so no If-Match fits; `updated_at` tells of changes")
+
+
 # A slash in a name should come as %2F. In a workspace it may come as it is, too, since some proxies decode it. So where
 # two patterns match a path, the one that takes more of its parts comes first: `memories` may be the id of a memory.
 # Every path is written out in full, without nested routers: metrics are labelled by the pattern of the innermost one.
@@ -230,7 +239,7 @@ router = APIRouter(
     route_class=RawPathRoute,
     tags=["v1"],
     responses=openapi_errors(*COMMON_STATUSES),
-    dependencies=[Depends(_check_access), Depends(_check_parameters)],
+    dependencies=[Depends(_check_access), Depends(_check_parameters), Depends(_check_what_else_is_sent)],
 )
 
 

@@ -20,6 +20,22 @@ async def ok(client: Client, method: str, path: str, status: int = 200, **more: 
     return response.json()
 
 
+async def test_what_would_be_ignored_of_a_request_is_refused(client: httpx.AsyncClient, reme: Engine) -> None:
+    (memory,) = await reme.memories.add("w", "Rex is a dog.")
+    path = f"/v1/workspaces/w/memories/{memory.memory_id}"
+    asked = [
+        await client.request("DELETE", path, json={"erase": True}),
+        await client.post(f"{path}/restore", json={"number": 1}),
+        await client.request("DELETE", path, headers={"If-Match": '"1"'}),
+        await client.patch(path, json={"content": "Rex is a cat."}, headers={"If-Match": '"1"'}),
+    ]
+    for refused, told in zip(asked, ("takes no body", "takes no body", "no If-Match", "no If-Match"), strict=True):
+        assert refused.status_code == 422 and refused.json()["message"].startswith("nothing was done: ")
+        assert told in refused.json()["message"]
+    assert await reme.memories.get("w", memory.memory_id) == memory
+    assert (await client.request("DELETE", path, json={}, headers={"If-Match": "*"})).json() == {"deleted_count": 1}
+
+
 async def test_the_life_of_a_memory(client: Client) -> None:
     given = {"content": "Rex is a dog.", "kind": "observation", "subject": "Rex", "importance": 0.3}
     (made,) = (await ok(client, "POST", "memories", 201, json={"memories": [given]}))["memories"]
