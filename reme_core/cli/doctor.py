@@ -125,6 +125,7 @@ def _spool(settings: Settings) -> str:
     from reme_core.spool.waiting import Spool, other_spools, spool_path
 
     spool = Spool(spool_path("file", settings))
+    spool.check()
     waiting, refused = spool.entries(), spool.refusals()
     if refused:
         raise ReMeError(f"the database refused {output.count_of(len(refused), 'turns')}; `reme spool list` says why")

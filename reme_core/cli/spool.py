@@ -85,7 +85,9 @@ def _open_spool(session: Session, file: Path | None) -> Spool:
         raise NotFoundError(f"there is no file {file}; a spool is made when a turn first has to wait")
     if file is not None and not _is_spool(file):
         raise InputError(f"{file} is no spool; name the file that the adapter was given")
-    return Spool(spool_path(file or "file", session.settings))
+    spool = Spool(spool_path(file or "file", session.settings))
+    spool.check()
+    return spool
 
 
 def _is_spool(file: Path) -> bool:

@@ -110,6 +110,16 @@ class Spool:
                 with self._memory:
                     self._on_disk.update(entry.entry_id for entry in new)
 
+    def check(self) -> None:
+        """Read the file, if there is one.
+
+        Raises:
+            SpoolError: It cannot be read; `entries` and `refusals` would warn of that, and give those in memory.
+        """
+        with self._file:
+            if self._disk is not None:
+                self._take_in(self._disk)
+
     def entries(self) -> list[Entry]:
         """The waiting entries, oldest first, including those that other processes wrote to the file."""
         return [entry for entry in self._all() if not entry.refusal]

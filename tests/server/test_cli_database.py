@@ -146,6 +146,16 @@ def test_turns_that_waited_while_the_database_had_another_address_are_told_of_an
     assert reme.json("spool", "deliver", *place)["waited"] == 0
 
 
+def test_a_spool_that_cannot_be_read_is_not_called_empty(configured: str, reme: Reme, tmp_path: Path) -> None:
+    place, path = ["--set", f"data_dir={tmp_path}"], spool_path("file", Settings.load(f"data_dir={tmp_path}"))
+    assert path is not None
+    path.mkdir(parents=True)
+    assert reme("spool", "list", *place, code=1) == ""
+    assert "cannot be read or written" in reme.err
+    (spool,) = (one for one in reme.json("doctor", *place, code=1) if one["check"] == "spool")
+    assert (spool["state"], spool["to_do"]) == ("wrong", "make room on its disk, or let this process write there")
+
+
 def test_a_file_that_is_no_spool_stays_as_it_is(reme: Reme, tmp_path: Path) -> None:
     text, foreign = tmp_path / "notes.txt", tmp_path / "foreign.sqlite3"
     text.write_text("mine")
