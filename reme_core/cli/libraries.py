@@ -65,10 +65,13 @@ def dump(
     workspace: Workspace,
 ) -> None:
     """Write the memories of a workspace to a library."""
+    from reme_core.store.libraries.format import library_path
+
     with session.open() as reme, session.spinner("Writing …"):
         written = reme.workspaces.dump(workspace, path)
-    done = f"wrote {count_of(written, 'memories')} of '{workspace}'"
-    session.show({"workspace": workspace, "dumped": written}, Text(done, "green"))
+    file = library_path(path, workspace)
+    done = f"wrote {count_of(written, 'memories')} of '{workspace}' to {file}"
+    session.show({"workspace": workspace, "dumped": written, "path": file}, Text(done, "green"))
 
 
 @app.command()
