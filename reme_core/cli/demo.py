@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,10 +56,11 @@ def demo(
 
 def _show_on_embedded(session: Session, ephemeral: bool) -> None:
     with _embedded_settings(session, ephemeral) as settings, session.spinner("Remembering …"):
-        story, url = asyncio.run(_tell(settings))
+        story = asyncio.run(_tell(settings))
+    # It also starts the server, which stops soon after its last user.
     plain = not session.options.assignments and not session.options.config
-    where = '"$(reme db url)"' if plain else shlex.quote(url)
-    command = None if ephemeral else f'{_psql()} {where} -c "{_SQL}"'
+    url = f"{_reme()} db url" + ("" if plain else f" --set {shlex.quote(f'data_dir={settings.data_dir}')}")
+    command = None if ephemeral else f'{_psql()} "$({url})" -c "{_SQL}"'
     session.show(_as_data(story, command), *_as_text(story, command))
 
 
@@ -79,12 +81,12 @@ def _embedded_settings(session: Session, ephemeral: bool) -> Iterator[Settings]:
         shutil.rmtree(folder, ignore_errors=True)  # the server may still be closing a file
 
 
-async def _tell(settings: Settings) -> tuple[DemoResult, str]:
+async def _tell(settings: Settings) -> DemoResult:
     from reme_core.demo import run_demo
     from reme_core.engine import Engine
 
     async with Engine(settings) as reme:
-        return await run_demo(reme), reme.database.url
+        return await run_demo(reme)
 
 
 def _show_on_given(session: Session) -> None:
@@ -133,6 +135,11 @@ async def _erase(reme: Engine, workspace: str) -> None:
             f"the demonstration could not erase its workspace {workspace}: {error}; erase it later, with"
             f" `reme clear {workspace}`"
         ) from error
+
+
+def _reme() -> str:
+    """This program as a shell finds it: `make demo` runs it in an environment that is not the shell's."""
+    return "reme" if shutil.which("reme") else shlex.quote(str(Path(sys.executable).with_name("reme")))
 
 
 def _psql() -> str:

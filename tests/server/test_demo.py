@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from reme_core.postgres.embedded.server import stop_embedded
 from tests.server.command import Reme
 
 
@@ -27,10 +30,18 @@ def test_the_demo_tells_the_same_each_time(own_data_dir: Path, monkeypatch: pyte
     assert reme.json("demo") == first
     out = reme("demo")
     assert "superseded: " in out and 'psql "$(reme db url)"' in out
-    elsewhere = reme("demo", "--set", f"data_dir={own_data_dir}")  # `reme db url` names another server then
-    assert 'psql "$(reme db url)"' not in elsewhere and " -c " in elsewhere
     (held,) = reme.json("workspaces")
     assert (held["workspace_id"], held["messages"], held["memories"], held["closed_memories"]) == ("demo", 20, 22, 1)
+
+
+def test_what_the_demo_says_to_run_is_found_and_reaches_its_database(
+    own_data_dir: Path, monkeypatch: pytest.MonkeyPatch, reme: Reme
+) -> None:
+    monkeypatch.setenv("PATH", os.defpath)  # as after `make demo`, whose environment the shell does not know
+    command = reme.json("demo", "--set", f"data_dir={own_data_dir}")["psql"]
+    stop_embedded(own_data_dir)  # as by itself, a little after its last user
+    ran = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip().endswith("(9 rows)")
 
 
 def rows_that_name(workspace: str, url: str) -> list[str]:
