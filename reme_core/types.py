@@ -196,7 +196,7 @@ Role = Annotated[Literal["user", "assistant", "system", "tool"], _RENAME]
 
 
 class Message(Scoped, _FromClient):
-    """One turn of a conversation.
+    """One message of a conversation.
 
     A message is stored once in a workspace, however often it is recorded: `message_id` identifies it. `sent_at` (or
     `time_created`, `created_at`, `timestamp`) is when it was said, in UTC unless it has a zone. It gives

@@ -68,7 +68,7 @@ def statements(
 def _input_messages(state: PersonalState) -> list[Message]:
     found = []
     for messages in (*(t.messages for t in state.trajectories), with_ids(state.messages, state.user_name)):
-        # Turns without a session are one conversation: their neighbours lend them meaning.
+        # Messages without a session are one conversation: their neighbours lend them meaning.
         session = stable_id("session", messages[0].message_id) if messages else ""
         for message in messages:
             # Who speaks is kept with the message: else it would be anybody's, beside memories that are somebody's.

@@ -179,7 +179,7 @@ def _warn_of_taken_ids(workspace: str, messages: Sequence[Message], stored: Mapp
 
 
 async def _insert(index: writer.IndexWriter, fresh: Sequence[Message], tails: Sequence[_Turn]) -> None:
-    """Store and index new messages, and index the last turns before them again, which get terms of the new ones."""
+    """Store and index new messages, and index the last ones before them again, which get terms of the new ones."""
     ends = {turn.session_id: turn.position for turn in tails}  # tails are in order: the last of each session remains
     turns = _append_to_sessions(ends, fresh, index.document_ids)
     around = (*tails, *turns)
@@ -242,9 +242,9 @@ def _row(message: Message, turn: _Turn, counts: Counter[str]) -> dict[str, Any]:
 def _documents(
     around: Sequence[_Turn], counts: Mapping[int, Counter[str]], written: Sequence[_Turn]
 ) -> Iterator[postings.Document]:
-    """The turns `written` as documents of the index, with terms from their neighbours.
+    """The messages `written` as documents of the index, with terms from their neighbours.
 
-    `around` has these turns and their neighbours, and `counts` the own terms of all of them, by document id.
+    `around` has these messages and their neighbours, and `counts` the own terms of all of them, by document id.
     """
     places = {(turn.session_id, turn.position): turn.document_id for turn in around}
     for turn in written:

@@ -431,7 +431,7 @@ said as materialized (
 )
 
 -- name: judged
--- A turn counts by its own score, by the best of its session, by whether its speaker is the one asked about, by whether
+-- A message counts by its own score, by the best of its session, by whether its speaker is the one asked about, by whether
 -- it is the user (or the assistant, where its words are asked for), and by the time that is asked about. Of its words count
 -- most which of the query's it has, not how often or among how many others; and words count the less, the less the query's
 -- words tell: a broad question ("What has she painted?") has many answers in other words.
