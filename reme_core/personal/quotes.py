@@ -19,7 +19,7 @@ from reme_core.personal.filter import statements
 from reme_core.personal.forget import erasure_of, keep_from_recall, memories_to_forget, was_said_by
 from reme_core.personal.judge import chances, is_short, parts_of, text_to_judge
 from reme_core.personal.state import Outcome, PersonalState, carry_out
-from reme_core.personal.voice import HEED_FROM, Voice, voices
+from reme_core.personal.voice import Voice, voices
 from reme_core.prompts.transcript import condense, language, message_before, quoted_answer, speech_in
 from reme_core.store.change import Change, Close, Embedded, Erase
 from reme_core.store.filters import Filters
@@ -28,7 +28,6 @@ from reme_core.text.commands import Command, command_of, validity_of_wishes
 from reme_core.text.fiction import asks, own_words, sentences
 from reme_core.text.forgetting import names_topic
 from reme_core.text.likeness import same_days, says_the_same
-from reme_core.text.plain_wishes import denies, is_plain_wish
 from reme_core.text.timex import times_of, validity
 from reme_core.text.wishes_ended import ends
 from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message, Source, TimeRange
@@ -37,9 +36,6 @@ KEEP_FROM: Final = 0.85
 """The probability of telling something lasting from which on a message is kept."""
 KEEP_SHORT_FROM: Final = 0.6
 """The same of a short message, which has few words to be judged by, and among people, who say less for its own sake."""
-KEEP_DENIAL_FROM: Final = 0.3
-"""The same of "No como carne", which the judge by voice hears as lasting. Of 14 such sentences in ten languages 12 have
-more, and of 24 like "No entiendo" none that sounds lasting."""
 _LONG: Final = 280
 """Characters from which on a message is taken apart, and only the sentences that are worth it are kept."""
 STATED: Final = [str(kind) for kind in PERSONAL_KINDS if kind != Kind.INSIGHT]
@@ -152,9 +148,6 @@ def _command_in(sentence: str, own: str, voice: Voice) -> Command | None:
     if command is not None and command.topic:
         return command
     command = command_of(said)
-    # 别再用表情包了 may end a wish, or be one.
-    if sentence in voice.wishes and is_plain_wish(said):
-        return Command("instruct")
     if command is not None and command.action in ("allow", "instruct"):
         return command if voice.is_own else None
     return Command("instruct") if sentence in voice.wishes else command
@@ -169,7 +162,7 @@ async def pieces_worth_keeping(
 ) -> list[Piece]:
     """The pieces of what people told that are commands or worth keeping; `spoken` is the conversation around them."""
     before = [message_before(message, spoken) for message in told]
-    heard = list(zip(told, before, await voices(told, before), strict=True))
+    heard = zip(told, before, await voices(told, before), strict=True)
     judged_alone = await asyncio.to_thread(lambda: [piece for one in heard for piece in pieces_of(*one)])
     # "Could you always answer in French?" is a wish; what else only asks tells nothing.
     pieces = [p for p in judged_alone if p.command or not all(map(asks, sentences(p.text)))]
@@ -180,11 +173,7 @@ async def pieces_worth_keeping(
     # Without the offline model nothing is judged, and nothing kept but what is commanded.
     found = await chances(texts, "worth")
     worth = [0.0] * len(pieces) if found is None else [float(chance) for [chance] in found]
-    denials = {m.message_id for m, _, voice in heard if voice.wish >= HEED_FROM and denies(m.content)}
-    bars = [
-        KEEP_DENIAL_FROM if piece.message.message_id in denials else short if is_eased else threshold
-        for piece, is_eased in zip(pieces, _are_eased(pieces, spoken), strict=True)
-    ]
+    bars = [short if is_eased else threshold for is_eased in _are_eased(pieces, spoken)]
     kept = []
     for piece, probability, bar in zip(pieces, worth, bars, strict=True):
         allows = piece.command is not None and piece.command.action == "allow"

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from reme_core.personal.judge import QUOTATION, READ, chances, parts_of, text_to_judge
 from reme_core.text.fiction import own_words
 from reme_core.text.forgetting import topic_to_forget
-from reme_core.text.plain_wishes import is_no_wish, is_plain_wish
 from reme_core.text.wish_times import only_bounds
 from reme_core.types import Message
 
@@ -71,8 +70,7 @@ async def voices(messages: Sequence[Message], before: Sequence[Message | None]) 
     for message, (text, alone) in zip(messages, texts, strict=True):
         is_read = len(message.content) <= READ
         heard.append(Voice(*judged[text]) if is_read else Voice(0, 0))
-        bar = BELIEVE_FROM if is_plain_wish(message.content) else HEED_FROM
-        wishing.append(message.content if is_read and judged[alone][0] >= bar else "")
+        wishing.append(message.content if is_read and judged[alone][0] >= HEED_FROM else "")
     parts = await asyncio.to_thread(lambda: list(map(_parts, wishing)))
     found = await chances([own_words(part, QUOTATION) for part in chain.from_iterable(parts)], "voice")
     wishes = iter(found[:, 0] if found is not None else ())
@@ -83,9 +81,9 @@ async def voices(messages: Sequence[Message], before: Sequence[Message | None]) 
 
 
 def _parts(text: str) -> list[str]:
-    """The sentences of a text of which some words are its author's own, and that may wish something lasting."""
+    """The sentences of a text of which some words are its author's own, and that do not ask to forget something."""
     own = own_words(text)
-    parts = [part for part in parts_of(text) if not topic_to_forget(part) and not is_no_wish(part)]
+    parts = [part for part in parts_of(text) if not topic_to_forget(part)]
     return [part for part in parts if (said := own_words(part).strip()) and said in own]
 
 

@@ -150,27 +150,6 @@ async def test_what_only_ends_a_wish_is_no_memory_where_there_is_none(reme: Engi
     assert not await everything(reme)
 
 
-@pytest.mark.parametrize(
-    ("said", "kind"),
-    [
-        ("Antworte mir ab jetzt auf Deutsch", Kind.INSTRUCTION),
-        ("これからは日本語で答えてください", Kind.INSTRUCTION),
-        ("С этого момента пиши мне по-английски.", Kind.INSTRUCTION),
-        ("Chiamami Gigi", Kind.INSTRUCTION),
-        ("you can call me Bea", Kind.INSTRUCTION),
-        ("别再用表情包了", Kind.INSTRUCTION),
-        ("No como carne.", Kind.OBSERVATION),
-        ("Não tenho irmãos.", Kind.OBSERVATION),
-        ("Danke dir, das hilft mir sehr.", None),
-        ("고마워요, 정말 도움이 됐어요.", None),
-        ("Сделай покороче, пожалуйста.", None),
-    ],
-)
-async def test_plain_words_are_heard_as_they_are_meant(reme: Engine, said: str, kind: Kind | None) -> None:
-    await summarise(reme, turn(said))
-    assert [m.kind for m in await everything(reme)] == ([kind] if kind else [])
-
-
 @pytest.mark.parametrize("said", ["Can you please always keep it short?", "以后别用markdown ok？"])
 async def test_a_wish_in_the_form_of_a_question_stands(reme: Engine, said: str) -> None:
     await summarise(reme, turn(said), turn("Should I always answer in French?"))

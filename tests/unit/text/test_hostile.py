@@ -20,7 +20,6 @@ from reme_core.store.relevance import query_traits
 from reme_core.text.answers import parse_json, strip_thinking
 from reme_core.text.commands import command_of
 from reme_core.text.fiction import asks, own_words, sentences, unreal
-from reme_core.text.plain_wishes import is_no_wish, is_plain_wish
 from reme_core.text.redact import redact
 from reme_core.text.terms import language_of, terms
 from reme_core.text.timex import find_times, validity, with_dates
@@ -61,8 +60,6 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "is_output": is_output,
     "find_times": lambda text: find_times(text, now=NOW),
     "validity": lambda text: validity(text, NOW, "UTC"),
-    "is_no_wish": is_no_wish,
-    "is_plain_wish": is_plain_wish,
     "validity_of_wish": lambda text: validity_of_wish(text, NOW, "UTC"),
     "with_dates": lambda text: with_dates(text, NOW, "UTC"),
     "redact": lambda text: redact(text, ["all"]),
