@@ -216,7 +216,7 @@ class Episodes:
         with logging_for_workspace(workspace):
             works_from = self._settings.episodes.works_from
             made = await distil(attempts, self._chat, works_from=works_from, setting=self._settings.language)
-        async with self._database.transaction(workspace) as conn:
+        async with self._database.write_transaction(workspace) as conn:
             _, since, _ = await store.lock_progress(conn, workspace)
             if since != last:
                 return Consolidation(due=False)  # another caller was faster

@@ -48,7 +48,7 @@ async def continue_with(database: Database, workspace: str, memory: AgentMemory)
             mine[name] = int(mine[name])  # 20.0 is a count as well
     origin = memory.origin if isinstance(memory, TracedMemory) else None
     values = {"workspace": workspace, "limit": _ALL}
-    async with database.transaction(workspace) as conn:
+    async with database.write_transaction(workspace) as conn:
         await store.lock_progress(conn, workspace)
         stored = await _read(conn, values)
         # An empty workspace takes any memory, also one that came from another database.

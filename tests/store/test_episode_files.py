@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
@@ -322,3 +323,15 @@ async def test_episodes_and_tools_go_with_their_workspace(reme: Engine) -> None:
     assert await reme.episodes.as_memory("w") == compat.new_agent_memory()
     assert await reme.tools.statistics("w") == []
     assert [stats.calls for stats in await reme.tools.statistics("twin")] == [2]
+
+
+async def test_a_copy_has_all_of_a_memory_that_is_being_saved(reme: Engine, database_url: str) -> None:
+    await reme.episodes.continue_with("w", compat.new_agent_memory())
+    async with await psycopg.AsyncConnection.connect(database_url) as other:
+        await other.execute("select from reme.episode_progress where workspace_id = 'w' for update")
+        saved = asyncio.create_task(reme.episodes.continue_with("w", played(30)))
+        await asyncio.sleep(0.3)  # it waits by now
+        copied = asyncio.create_task(reme.workspaces.copy("w", "copy"))
+        await asyncio.sleep(0.3)
+    await asyncio.gather(saved, copied)
+    assert await reme.episodes.as_memory("copy") == await reme.episodes.as_memory("w")
