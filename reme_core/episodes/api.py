@@ -100,7 +100,7 @@ class Episodes:
     ) -> RecordedEpisodes:
         """Record finished attempts with their messages, in the given order: all of them, or none.
 
-        An attempt with a known id is skipped.
+        An attempt with a known id is skipped; if its task or score is another one, the log warns of it.
 
         Args:
             workspace: The workspace; it is created by its first use.

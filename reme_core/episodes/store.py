@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +32,8 @@ from reme_core.settings import EpisodeSettings
 from reme_core.store import messages, rows
 from reme_core.store.sql import ENSURE_WORKSPACE, load
 from reme_core.types import Message
+
+log = logging.getLogger(__name__)
 
 _SQL = load("episode.sql")
 _MARK_SUMMARISED = load("memory.sql")["mark_summarised"]
@@ -122,7 +125,7 @@ async def record(
     async with database.write_transaction(workspace, **messages.WRITES) as conn:
         count, *_ = await lock_progress(conn, workspace)
         stored = await _fetch_related(conn, workspace, unique.values())
-        known = {row[0] for row in stored["known_ids"]}
+        known = {episode_id: (task, score) for episode_id, task, score in stored["known_ids"]}
         fresh = [
             episode.model_copy(update={"number": count + place})
             for place, episode in enumerate((e for e in unique.values() if e.episode_id not in known), 1)
@@ -138,7 +141,19 @@ async def record(
                     if added:
                         await conn.execute(_SQL[statement], {"workspace": workspace, "rows": Jsonb(added)})
                 await conn.execute(_SQL["advance"], {"workspace": workspace, "episodes": count + len(fresh)})
+    _warn_of_taken_ids(workspace, episodes, known | {e.episode_id: (e.task_id, e.score) for e in fresh})
     return fresh
+
+
+def _warn_of_taken_ids(workspace: str, given: Sequence[Episode], stored: Mapping[str, tuple[str, float]]) -> None:
+    """Log that attempts were skipped whose ids are taken by others: a trainer may run again with the same seed."""
+    taken = [e for e in given if (e.task_id, e.score) != stored[e.episode_id]]
+    for e in taken[:1]:
+        log.warning(
+            "%d attempt(s) not recorded in workspace '%s', since others have their ids: %r is an attempt at '%s' with"
+            " the score %g; give attempts ids of their own, or none, and each run a seed of its own",
+            len(taken), workspace, e.episode_id, *stored[e.episode_id],
+        )  # fmt: skip
 
 
 async def _add_messages(conn: Connection, workspace: str, said: Sequence[Message]) -> None:

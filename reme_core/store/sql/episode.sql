@@ -6,7 +6,7 @@ insert into reme.episode_progress (workspace_id) values (%(workspace)s) on confl
 select episodes, consolidated_after, file from reme.episode_progress where workspace_id = %(workspace)s for update
 
 -- name: known_ids
-select episode_id from reme.episode where workspace_id = %(workspace)s and episode_id = any(%(ids)s)
+select episode_id, task_id, score from reme.episode where workspace_id = %(workspace)s and episode_id = any(%(ids)s)
 
 -- name: attempts_of
 select task_id, max(attempt) from reme.episode_score
