@@ -46,7 +46,6 @@ def worker(
     if concurrency is not None:
         settings.worker.concurrency = concurrency
     log_to_stderr(settings.log)
-    log.info("working on jobs, %d at a time; Ctrl-C stops", settings.worker.concurrency)
     asyncio.run(_work(settings))
 
 
@@ -58,6 +57,7 @@ async def _work(settings: Settings) -> None:
         stopped = asyncio.Event()
         for signum in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(signum, stopped.set)
+        log.info("working on jobs, %d at a time; Ctrl-C stops", settings.worker.concurrency)
         waiting = asyncio.ensure_future(stopped.wait())
         await asyncio.wait({waiting, reme.background.task}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()

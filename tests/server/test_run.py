@@ -246,3 +246,12 @@ def test_a_signal_just_before_a_service_handles_signals_stops_it(signum: signal.
     with _signals_to(server):
         signal.raise_signal(signum)
     assert server.should_exit
+
+
+def test_a_worker_that_says_that_it_works_can_be_stopped(start: Callable[..., Process]) -> None:
+    process = start("worker")
+    until = time.monotonic() + 60
+    while "working on jobs" not in process.said:
+        assert time.monotonic() < until, process.said
+        time.sleep(0.02)
+    assert process.stop() == 0, "it ends in order, and is not killed by the signal"
