@@ -112,6 +112,12 @@ COMMON_STATUSES: Final = (401, 403, 413, 415, 422, 500, 503, 504)
 """The error statuses of every endpoint that reads or writes memories."""
 
 
+def took_too_long(seconds: float) -> str:
+    """What a caller is told whose request was cancelled after so many seconds."""
+    limit = f"{seconds:g} seconds (http.timeout_seconds)"
+    return f"it took longer than {limit} and was cancelled; send less at a time, such as fewer or shorter texts"
+
+
 def error_response(scope: Scope, status: int, code: str, message: str) -> JSONResponse:
     """An error as the response to a request, with the headers that its status calls for."""
     body = {"code": code, "message": message, "request_id": scope.get("request_id", "")}

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reme_core.jobs.log import REQUEST_ID
-from reme_core.server.errors import INTERNAL_MESSAGE, error_response
+from reme_core.server.errors import INTERNAL_MESSAGE, error_response, took_too_long
 from reme_core.server.metrics import Metrics
 from reme_core.server.stream import error_event
 from reme_core.types import new_id
@@ -100,7 +100,7 @@ class Guard:
         except TimeoutError:
             if not limit.expired():  # a TimeoutError of the app itself
                 raise
-            problem = (504, "timeout", f"it took longer than {self._timeout_seconds:g} seconds (http.timeout_seconds)")
+            problem = (504, "timeout", took_too_long(self._timeout_seconds))
         except Exception:  # whatever no handler has caught is ours to mend, and is answered without its message
             log.exception("request %s failed", request_id)
             problem = (500, "internal", INTERNAL_MESSAGE)

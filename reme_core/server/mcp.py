@@ -38,7 +38,7 @@ from reme_core.given import storable
 from reme_core.jobs.log import REQUEST_ID
 from reme_core.server.around import counting_calls, surround
 from reme_core.server.auth import FULL_ACCESS, Access, access_of, wait_for_refusal
-from reme_core.server.errors import INTERNAL_MESSAGE, error_response, message_for_caller, status_of
+from reme_core.server.errors import INTERNAL_MESSAGE, error_response, message_for_caller, status_of, took_too_long
 from reme_core.server.mcp_tools import tool, tool_names
 from reme_core.server.pipes import Pipes
 from reme_core.server.service import Service
@@ -252,8 +252,7 @@ class _Handlers:
             raise _protocol_error(status_of(error), message) from None
         except Exception as error:  # as above: of any library
             if isinstance(error, TimeoutError) and limit.expired():
-                message = f"it took longer than {timeout_seconds:g} seconds (http.timeout_seconds)"
-                raise _protocol_error(504, message) from None
+                raise _protocol_error(504, took_too_long(timeout_seconds)) from None
             log.exception("request %s: %s failed", request_id, what)
             raise _protocol_error(500, f"{INTERNAL_MESSAGE}: {request_id}") from None
         finally:
