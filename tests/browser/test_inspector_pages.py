@@ -213,3 +213,18 @@ def test_a_reader_signs_in_with_a_key_and_out_again(page: Page, key: str) -> Non
     page.get_by_role("button", name="Sign out").click()
     page.goto(address("memories"))
     assert page.get_by_label("API key").is_visible()
+
+
+def test_a_text_that_is_read_from_the_right_begins_there(page: Page, stage: Stage) -> None:
+    said = "שלום, קוראים לי Tim."
+    (memory,) = stage.run(stage.reme.memories.add("hebrew", [said]))
+    ends = """element => {
+        const text = document.createTreeWalker(element, NodeFilter.SHOW_TEXT).nextNode(), range = new Range();
+        return [0, text.length - 1].map(i => {
+            range.setStart(text, i); range.setEnd(text, i + 1); return range.getBoundingClientRect().left;
+        });
+    }"""
+    for where in ("memories", f"memory?id={memory.memory_id}"):
+        page.goto(address(where, "hebrew"))
+        first, full_stop = page.get_by_text(said, exact=True).first.evaluate(ends)
+        assert full_stop < first, f"the full stop is at the left end on {where}"
