@@ -38,8 +38,17 @@ def wait_until_stopped(data_dir: Path, seconds: float = 20) -> None:
 async def test_it_needs_nothing_but_a_folder(own_data_dir: Path) -> None:
     async with await Database.open(Settings(data_dir=own_data_dir / "made" / "for it")) as database:
         assert await database.fetch("w", "select count(*) from memory") == [(0,)]
-        assert database.url.endswith("/made/for%20it/postgres") or "/tmp/reme-" in database.url
+        assert database.url.endswith("/made/for%20it/postgres&port=5432") or "/tmp/reme-" in database.url
     stop_embedded(own_data_dir / "made" / "for it")
+
+
+async def test_a_shell_that_names_the_port_of_another_server_changes_nothing(
+    own_data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPORT", "6543")
+    monkeypatch.setattr("reme_core.postgres.embedded.server.START_SECONDS", 5.0)
+    async with await Database.open(Settings(data_dir=own_data_dir)) as database:
+        assert await database.fetch("w", "select count(*) from memory") == [(0,)]
 
 
 def test_it_is_set_up_for_an_embedded_memory(own_data_dir: Path) -> None:

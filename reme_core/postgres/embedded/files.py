@@ -24,7 +24,10 @@ SUPERUSER = "postgres"
 """The database role that owns the embedded server. Whoever may open its socket may log in as this role."""
 
 _SYSTEM_USER = "pgserver"
-SOCKET_NAME = ".s.PGSQL.5432"
+PORT = "5432"
+"""A part of the socket's name. Who connects has to say it, since PGPORT may be of another server."""
+
+SOCKET_NAME = f".s.PGSQL.{PORT}"
 _SOCKET_LIMIT = 103  # bytes of a socket's path on macOS; Linux takes 107
 _SMALL_SHM = 512 * 2**20  # bytes of /dev/shm that are too few
 _LEAST_CACHE, _MOST_CACHE = 128 * 2**20, 2048 * 2**20  # bytes; the least is Postgres' own default
@@ -145,7 +148,7 @@ def launch_plan(data_dir: Path) -> dict[str, Any]:
     if log.exists() and log.stat().st_size > _LOG_LIMIT:
         log.replace(log.with_suffix(".log.old"))
     return {
-        "command": [str(program), "-D", str(cluster), "-k", str(sockets), "-p", "5432"],
+        "command": [str(program), "-D", str(cluster), "-k", str(sockets), "-p", PORT],
         "user": account.uid if account else None,
         "group": account.gid if account else None,
         "log": str(log),

@@ -32,6 +32,7 @@ from psycopg.conninfo import make_conninfo
 from reme_core.errors import DatabaseError
 from reme_core.postgres.embedded import supervisor
 from reme_core.postgres.embedded.files import (
+    PORT,
     SOCKET_NAME,
     SUPERUSER,
     environment,
@@ -102,7 +103,8 @@ class EmbeddedServer:
     @property
     def url(self) -> str:
         """The connection URL of the database `reme`, through the socket."""
-        return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(socket_dir(self.data_dir)), safe='/')}"
+        host = quote(str(socket_dir(self.data_dir)), safe="/")
+        return f"postgresql://{SUPERUSER}@/{DATABASE}?host={host}&port={PORT}"
 
     def ensure_running(self) -> None:
         """Start the server again if it has ended, or lost its programs. Blocks, mostly for less than a millisecond."""
@@ -190,7 +192,7 @@ def _is_ready(data_dir: Path) -> bool:
     """Whether the server takes connections; if it does, make our database in it, unless it exists."""
     if supervisor.server_pid(data_dir / "postgres") is None:
         return False
-    where = make_conninfo(host=str(socket_dir(data_dir)), user=SUPERUSER, dbname="postgres", connect_timeout=5)
+    where = _conninfo(data_dir)
     try:
         connection = psycopg.connect(where, autocommit=True)
     except psycopg.OperationalError:
@@ -201,6 +203,11 @@ def _is_ready(data_dir: Path) -> bool:
     return True
 
 
+def _conninfo(data_dir: Path) -> str:
+    where = {"host": str(socket_dir(data_dir)), "port": PORT, "user": SUPERUSER, "dbname": "postgres"}
+    return make_conninfo(**where, connect_timeout=5)
+
+
 def _has_lost_its_files(data_dir: Path) -> bool:
     """Whether the environment that a running server was started from has been removed meanwhile.
 
@@ -209,7 +216,7 @@ def _has_lost_its_files(data_dir: Path) -> bool:
     if started_program(data_dir).exists():
         return False
     # Perhaps it runs in another container, and has the files there: so it is asked.
-    where = make_conninfo(host=str(socket_dir(data_dir)), user=SUPERUSER, dbname="postgres", connect_timeout=5)
+    where = _conninfo(data_dir)
     with translating_errors(where), psycopg.connect(where) as connection:
         return connection.execute(_LIBRARIES_ARE_GONE).fetchone() == (True,)
 
