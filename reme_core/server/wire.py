@@ -237,9 +237,13 @@ class DeletionRequest(FlowRequest):
 class OpenRequest(FlowRequest):
     """The fields that every flow takes that deletes nothing. Other fields are passed on to the flow."""
 
-    query: str | None = ""
-    messages: list[MessageIn] | None = Field(default_factory=list)
-    metadata: JsonObject | None = Field(default_factory=dict)
+    query: str | None = Field("", description="What is asked; without effect on a flow that asks nothing.")
+    messages: list[MessageIn] | None = Field(
+        default_factory=list, description="A conversation; without effect on a flow that reads none."
+    )
+    metadata: JsonObject | None = Field(
+        default_factory=dict, description="What else the caller sends; `record_task_memory` reads its `retrieval_id`."
+    )
 
 
 class SearchRequest(OpenRequest):

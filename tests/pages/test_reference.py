@@ -29,4 +29,6 @@ def test_the_page_of_commands_has_whole_sentences_and_tells_of_shared_options_on
 def test_the_page_of_http_tells_what_times_are_and_what_the_parts_of_a_score_are() -> None:
     page = REFERENCE.http_page()
     assert "| `as_of` | time |" in page and "| `sent_at` | time |" in page and "| `as_of` | any |" not in page
+    flows = page.partition("## flows")[2].partition("\n## ")[0]
+    assert "`messages`" in flows and not re.search(r"^\| `(?:query|messages|metadata)` .*\|  \|$", flows, re.MULTILINE)
     assert "| `speaker` | number | `0.0` | 1 where the query names who said it. |" in page
