@@ -21,6 +21,7 @@ from reme_core.models.agent_chat import AgentChat
 from reme_core.models.registry import chat_models, embedder, reranker, unused_models
 from reme_core.postgres.database import Database, check_workspace
 from reme_core.postgres.sql_engine import sql_engine
+from reme_core.prompts import read_texts
 from reme_core.settings import Settings
 from reme_core.spool.all import Spools
 from reme_core.store.erasure import erase_messages
@@ -80,8 +81,7 @@ class Engine:
     async def open(self) -> Self:
         """Connect, starting the embedded server where no database is named; see `AsyncReMe.open` for its errors."""
         if self._database is None:
-            # First, so that mistakes in the settings show before anything is open; in a thread, since it imports ops.
-            catalog = await asyncio.to_thread(Catalog, self.settings)
+            catalog = await asyncio.to_thread(self._read_files)  # first, so that mistakes in the settings show at once
             rules_of(tuple(self.settings.redact))  # raises if `redact` names an unknown kind of secret
             database = await Database.open(self.settings)
             try:
@@ -91,6 +91,12 @@ class Engine:
                 raise
             self._database = database  # last, since it says that the engine is open
         return self
+
+    def _read_files(self) -> Catalog:
+        # `langgraph dev` makes an error of each file that is read in an event loop, also in ours.
+        chats, _ = chat_models(self.settings), embedder(self.settings)  # which import the SDK that they call
+        read_texts(with_prompts=bool(chats) or self._agent_chat is not None)
+        return Catalog(self.settings)
 
     def _assemble(self, database: Database, catalog: Catalog) -> None:
         self.log_writer = LogWriter(database)

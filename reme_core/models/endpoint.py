@@ -154,7 +154,7 @@ class Endpoint:
             ModelAnswerError: It answers with something that isn't JSON, or with too much.
             ModelError: It refuses the key or the request.
         """
-        lease = self._lease()
+        lease = await self._lease()
         async with lease.slots:
             try:
                 yield lease.client
@@ -206,11 +206,13 @@ class Endpoint:
             if _open[loop].holders == 0:
                 await _open.pop(loop).http.aclose()
 
-    def _lease(self) -> _Lease:
+    async def _lease(self) -> _Lease:
         loop = asyncio.get_running_loop()
+        if loop not in _open:
+            # In a thread, since it reads files.
+            http = await asyncio.to_thread(openai.DefaultAsyncHttpxClient, event_hooks={"response": [_limit_body]})
+            _open.setdefault(loop, _Connections(http))  # another request may have made them meanwhile
         if loop not in self._leases:
-            if loop not in _open:
-                _open[loop] = _Connections(openai.DefaultAsyncHttpxClient(event_hooks={"response": [_limit_body]}))
             _open[loop].holders += 1
             client = openai.AsyncOpenAI(
                 base_url=self.base_url,

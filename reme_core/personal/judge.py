@@ -8,6 +8,7 @@ keeping (worth.json, fitted by `python -m benchmarks.fit_worth`), and in whose v
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64decode
 from collections.abc import Sequence
@@ -42,7 +43,8 @@ async def chances(texts: Sequence[str], network: str) -> Array | None:
         Shape (number of texts, number of questions), 0 to 1; or None where the offline model is not installed.
     """
     vectors = await manners(texts)
-    return None if vectors is None else chances_of(vectors, network)
+    # In a thread, since the first time it reads a file.
+    return None if vectors is None else await asyncio.to_thread(chances_of, vectors, network)
 
 
 def chances_of(vectors: npt.NDArray[np.float32], network: str) -> Array:

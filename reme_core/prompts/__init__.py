@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 from string import Template
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -45,6 +46,15 @@ def phrase(name: str, language: Language, **values: object) -> str:
         KeyError: There is no such phrase, or a value is missing.
     """
     return _phrases(language)[name].substitute(values)
+
+
+def read_texts(*, with_prompts: bool) -> None:
+    """Read the phrases, and the prompts if they are needed, so that nothing waits for a file later."""
+    for language in get_args(Language):
+        _phrases(language)
+        folder = Path(__file__).parent / language
+        for file in folder.rglob("*.md") if with_prompts else ():
+            _parts(file.relative_to(folder).with_suffix("").as_posix(), language)
 
 
 @functools.cache

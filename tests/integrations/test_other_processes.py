@@ -14,6 +14,7 @@ from reme_core import AsyncReMe
 from reme_core.testing import Driver, ScriptedModel
 from reme_core.testing.checks import FACT, QUESTION, STATEMENT
 from tests.integrations.inside import stored
+from tests.loopback import Loopback
 
 DRIVERS = {
     "agentscope": "AgentScopeDriver",
@@ -50,6 +51,44 @@ async def test_what_another_process_was_told_is_known_here(database_url: str, fr
     assert done.returncode == 0, done.stderr
     for workspace, is_known in (("alice", True), ("bob", False)):
         assert (FACT in await say(framework, database_url, workspace, QUESTION)) is is_known
+
+
+WATCHED = """if True:
+    import asyncio, sys
+    from pathlib import Path
+    import reme_core
+    from reme_core import AsyncReMe, Message
+    from tests.integrations.test_other_processes import say
+
+    home, read = str(Path(reme_core.__file__).parent), []
+
+    def watch(event, arguments):
+        if event == "open" and str(arguments[0]).startswith(home) and ".py" not in Path(arguments[0]).name:
+            if asyncio._get_running_loop() is not None:
+                read.append(arguments[0])
+
+    async def main(framework, url, model, text):
+        await say(framework, url, "alice", text)
+        async with AsyncReMe(database_url=url) as reme:
+            await reme.summarise("alice")  # without a chat model
+        named = {"model_name": "chat", "base_url": model, "api_key": "-"}
+        async with AsyncReMe(database_url=url, llm={"default": named}) as reme:
+            await reme.record("alice", [Message(content="We moved to Porto in May.")])
+            await reme.summarise("alice")
+
+    sys.addaudithook(watch)
+    asyncio.run(main(*sys.argv[1:]))
+    sys.exit(f"read in an event loop: {read}" if read else 0)
+"""
+
+
+async def test_no_file_is_read_in_an_event_loop(database_url: str, loopback: Loopback) -> None:
+    # `langgraph dev` makes an error of it: what the first turn could not read then, no later one could.
+    loopback.chat({"operations": []})
+    command = [sys.executable, "-c", WATCHED, "langchain", database_url, loopback.url, STATEMENT]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=90)
+    assert done.returncode == 0, done.stderr
+    assert loopback.bodies("/chat/completions")
 
 
 FORKED = """if True:

@@ -217,7 +217,7 @@ async def test_models_share_connections_until_the_last_is_closed(loopback: Loopb
     await first.embed(["tea"])
     await second.embed(["tea"])
     ports = {request.headers["host"] for request in loopback.requests}
-    transport = [embedder._endpoint._lease().client._client for embedder in (first, second)]
+    transport = [(await embedder._endpoint._lease()).client._client for embedder in (first, second)]
     assert transport[0] is transport[1]
     await first.aclose()
     assert not transport[0].is_closed
