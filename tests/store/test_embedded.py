@@ -51,6 +51,14 @@ async def test_a_shell_that_names_the_port_of_another_server_changes_nothing(
         assert await database.fetch("w", "select count(*) from memory") == [(0,)]
 
 
+def test_why_a_server_that_runs_cannot_be_reached_is_told(own_data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    EmbeddedServer.acquire(own_data_dir).release()
+    monkeypatch.setenv("PGTARGETSESSIONATTRS", "standby")
+    monkeypatch.setattr("reme_core.postgres.embedded.server.START_SECONDS", 0.5)
+    with pytest.raises(DatabaseError, match=r"not ready after 0 s: .*server is not in hot standby mode"):
+        EmbeddedServer.acquire(own_data_dir)
+
+
 def test_it_is_set_up_for_an_embedded_memory(own_data_dir: Path) -> None:
     server = EmbeddedServer.acquire(own_data_dir)
     assert ask(server.url, "show listen_addresses") == ""

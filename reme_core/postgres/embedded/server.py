@@ -124,9 +124,10 @@ class EmbeddedServer:
         with os.fdopen(_lock(self.data_dir / "postgres.start", fcntl.LOCK_EX)):
             initialise(self.data_dir)
             deadline = time.monotonic() + START_SECONDS
-            launched, log_before = False, 0
+            launched, log_before, trouble = False, 0, ""
             while time.monotonic() < deadline:
-                running = _is_ready(self.data_dir)
+                trouble = _trouble(self.data_dir)
+                running = not trouble
                 if running and _has_lost_its_files(self.data_dir):
                     postgres_binary("postgres")  # an error if there is none to start in its place
                     stop_embedded(self.data_dir)
@@ -142,7 +143,7 @@ class EmbeddedServer:
                 if running:
                     return
                 time.sleep(0.01)
-        raise failure(self.data_dir, f"the embedded Postgres was not ready after {START_SECONDS:.0f} s")
+        raise failure(self.data_dir, f"the embedded Postgres was not ready after {START_SECONDS:.0f} s: {trouble}")
 
 
 _servers_of_process: dict[Path, EmbeddedServer] = {}  # never released: the system does it when the process ends
@@ -188,19 +189,19 @@ def _supervisor_lock(data_dir: Path) -> int | None:
         return None
 
 
-def _is_ready(data_dir: Path) -> bool:
-    """Whether the server takes connections; if it does, make our database in it, unless it exists."""
+def _trouble(data_dir: Path) -> str:
+    """Why the server takes no connections yet; empty if it does, and then our database is in it."""
     if supervisor.server_pid(data_dir / "postgres") is None:
-        return False
+        return "it is not running"
     where = _conninfo(data_dir)
     try:
         connection = psycopg.connect(where, autocommit=True)
-    except psycopg.OperationalError:
-        return False
+    except psycopg.OperationalError as error:
+        return " ".join(str(error).split())
     with connection, translating_errors(where):
         if not connection.execute("select 1 from pg_database where datname = %s", [DATABASE]).fetchone():
             connection.execute(f"create database {DATABASE}")
-    return True
+    return ""
 
 
 def _conninfo(data_dir: Path) -> str:
