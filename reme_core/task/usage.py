@@ -25,7 +25,7 @@ async def record_use(state: TaskState, deps: Deps) -> None:
     `unknown_ids` and `unknown_retrieval_ids`.
 
     Raises:
-        InputError: A dict has no `memory_id`, or nothing is named. An empty `memory_dicts` says that none were given.
+        InputError: A dict has no `memory_id`.
     """
     ids = []
     for number, memory in enumerate(state.memory_dicts):
@@ -34,8 +34,6 @@ async def record_use(state: TaskState, deps: Deps) -> None:
             raise InputError(f"memory_dicts.{number}: has no memory_id; give the memories as they were retrieved")
         ids.append(memory_id)
     retrievals = _retrieval_ids(state.metadata) + ([state.retrieval_id] if state.retrieval_id else [])
-    if not retrievals and "memory_dicts" not in state.model_fields_set:
-        raise InputError("nothing was counted: name the memories by memory_dicts, or their retrieval by retrieval_id")
     await deps.log_writer.flush()  # the retrieval may not be in the log yet
     counted: list[str] = []
     retrieved: set[str] = set()
