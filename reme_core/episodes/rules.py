@@ -62,8 +62,8 @@ class Episode(StrictlyNamed):
 
     task_id: str = UNKNOWN_TASK
     score: Measure = 0.0
-    """How well the attempt went, 0 to 1."""
-    steps: Count = 0
+    """How well the attempt went, 0 to 1; other numbers, such as a reward below 0, are compared likewise."""
+    steps: Annotated[Count, Field(ge=0)] = 0
     summary: str = Field(default="", validation_alias=AliasChoices("summary", "trajectory_summary"))
     """What happened, in a sentence or two."""
     mistakes: list[str] = Field(default_factory=list)

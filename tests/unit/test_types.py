@@ -191,3 +191,9 @@ def test_true_is_no_number_of_anything(made: Callable[..., object], name: str) -
     more = {"tool_name": "clock"} if made is ToolCallResult else {}
     with pytest.raises(InputError, match=f"{name}: give a number, not True"):
         made(**{name: True, **more})
+
+
+def test_an_attempt_has_no_fewer_than_no_steps_and_may_have_a_reward_below_0() -> None:
+    with pytest.raises(InputError, match="steps: Input should be greater than or equal to 0, not -5"):
+        Episode(task_id="t", steps=-5)
+    assert Episode(task_id="t", score=-1.0).score == -1.0
