@@ -85,8 +85,17 @@ def asks(sentence: str) -> bool:
     return bool(_ASKS.search(plain)) and not _STATES_BEFORE.search(plain)
 
 
+def asks_for_text(text: str) -> bool:
+    """Whether somebody asks in another language than English and Chinese that a text be written, or translated.
+
+    >>> asks_for_text("Übersetze: „Ich wohne in Wien.“"), asks_for_text("Ich schreibe Gedichte")
+    (True, False)
+    """
+    return bool(_WORK_ELSEWHERE.search(text))
+
+
 def _reason(text: str) -> str:
-    if len(text) > _LONGEST_SAID or _WORK.search(text):
+    if len(text) > _LONGEST_SAID or _WORK.search(text) or asks_for_text(text):
         return "text"
     if _FICTION.search(text):
         return "fiction"
@@ -173,6 +182,15 @@ _WORK: Final = any_of(
     r"(?:翻译|润色|改写|总结|概括|修改|校对|分析|续写|仿写)(?:一下|下面|以下|这|成|为|\s*[:：])|(?:帮[我忙]|请|给我)(?:写|编|作|续)"
     r"(?:一|个|首|篇|段|封)[^。]{0,12}(?:故事|小说|诗|歌词|剧本|童话|story|poem)",
     r"(?:以下|下面)(?:是|的)[^。]{0,12}(?:文章|邮件|信|文字|段落|对话|日记|评论|原文)",
+)
+# In other languages: "translate" before a colon or a quotation, and "write a poem", both as a command.
+_WORK_ELSEWHERE: Final = any_of(
+    r"^\W*(?:(?:bitte|por favor|пожалуйста|proszę|şunu)[,\s]+)?(?:übersetz(?:e|t|en sie)?|tradu(?:ce|zca|cid|ceme|z|za|zir)|tradúceme|traduis|traduisez|traduire|traduci|vertaal|переведи(?:те)?|przetłumacz\w*|çevir|ترجمي?|अनुवाद कर\S*)(?: [^\s:\"„«“»]+){0,4}\s*[:\"„«“»]",
+    r"^\W*(?:(?:bitte|por favor|s'il te plaît|per favore|пожалуйста|proszę)[,\s]+)?(?:schreib|schreibe|escribe|escríbeme|écris|écris-moi|écrivez|scrivi|scrivimi|escreva|escreve|напиши|напишите|napisz|schrijf|اكتب|اكتبي)\b[^.!?\n]{0,25}"
+    r"\b(?:gedicht|geschichte|märchen|lied|cuento|poema|canción|relato|poème|conte|histoire de|histoire sur|chanson|poesia|racconto|storia|fiaba|canzone|conto|história|música|poesía|рассказ|сказку|стих\w*|стихотворение|песню|wiersz|opowiadanie|bajkę|piosenkę|verhaal|sprookje|gedicht|liedje|قصة|قصيدة|أغنية)\b",
+    r"\b(?:şiir|hikâye|hikaye|öykü|masal|şarkı)\w* yaz(?:ar mısın|ın)?\b|(?:कविता|कहानी|गीत) लिख(?:ो|ें|िए| दो)",
+    r"(?:俳句|短歌|詩|诗|物語|物语|小説|小说|歌詞|歌词)を[^。、]{0,6}(?:書い|书い|作っ)て(?:ください|下さい|くれ|ね|ほしい|[。:：\s]|$)|(?:訳し|翻訳し|翻译し)て(?:ください|下さい|くれ|ね|ほしい|[。:：\s]|$)",
+    r"(?:시|하이쿠|이야기|소설|동화|노래 ?가사)(?:를|을)? ?(?:하나 |한 편 )?(?:써|지어) ?(?:줘|주세요)|번역해 ?(?:줘|주세요)",
 )
 _ASKS: Final = regex(
     r"[?？]\s*[\"”』」)]?\s*$|(?:吗|呢|么)[。！.!~～]?\s*$"

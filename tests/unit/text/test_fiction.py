@@ -29,6 +29,14 @@ def reasons(*contents: str) -> list[str]:
         ("Do I live in Berlin?", "question"),
         ("那个卡现在多少钱一包", "question"),
         ("x" * 1_600, "text"),
+        ("Übersetze ins Englische: „Ich habe kein Auto.“", "text"),
+        ("Przetłumacz: „Mieszkam w Łodzi od dziesięciu lat”.", "text"),
+        ('"저는 부산에 10년째 살아요"를 영어로 번역해 줘', "text"),
+        ("物語を書いて:私は海賊でトルトゥーガに住んでいる。", "text"),
+        ("Escribe un cuento: soy un pirata y vivo en Tortuga.", "text"),
+        ("Traduce novelas y vive en Lugo: es mi hermana", ""),
+        ("昔、小説を書いて賞を取りました", ""),
+        ("Übersetzerin bin ich, das heißt: viel Papier", ""),
     ],
 )
 def test_what_states_nothing_is_told_with_its_reason(said: str, reason: str) -> None:
