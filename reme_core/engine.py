@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from reme_core.episodes.api import Episodes
@@ -114,12 +115,6 @@ class Engine:
         self.reranker = reranker(self.settings, on_call=noted)
         self._indexing = Indexing(database, models)
         self.recall_steps = Recall(database, models, self._indexing, self.log_writer)
-        self.memories = Memories(
-            database,
-            models,
-            on_growth=self._indexing.schedule_upkeep,
-            on_erase=lambda conn, name, cut: self.spools.erase_words(conn, name, cut, self.background.queue_waiting),
-        )
         self.background = Background(
             database,
             self.settings.worker,
@@ -129,9 +124,10 @@ class Engine:
             embed=self._indexing.embed_everywhere,
             has_chat=self.chat is not None,
         )
-        self.workspaces = Workspaces(
-            database, models, on_clear=self.spools.clear, on_copy=self.background.queue_waiting
-        )
+        queue = self.background.queue_waiting
+        on_erase = partial(self.spools.erase_words, queue=queue)
+        self.memories = Memories(database, models, on_growth=self._indexing.schedule_upkeep, on_erase=on_erase)
+        self.workspaces = Workspaces(database, models, on_clear=self.spools.clear, on_copy=queue)
         deps = Deps(
             database, self.memories, self.workspaces, self.recall_steps, models, self.log_writer, self.settings,
             self._chats, self.chat, self.reranker, self.settings.language or "auto",
