@@ -9,8 +9,8 @@ Fitted on six kinds of data: people with their conversations and a key of what t
 (`data/plain_*.txt`); and talk by somebody who knew the code and its mistakes (`data/known_*.txt`), so its figures prove
 nothing. In the texts `+` tells something lasting, `-` does not, `>` is what the next line answers, `@` begins a
 conversation, `#` another person. Every figure is of people that the network was not fitted to: an eighth of them is
-left out in turn. Only measured are `data/judge_*.txt`, `data/friends/test`, and LoCoMo's turns (`--locomo`), where a
-turn matters if it is evidence of a question. The last line is a JSON object.
+left out in turn. Only measured are `data/judge_*.txt`, `data/other_*.txt`, `data/friends/test`, and LoCoMo's turns
+(`--locomo`), where a turn matters if it is evidence of a question. The last line is a JSON object.
 """
 
 from __future__ import annotations
@@ -218,7 +218,8 @@ async def run(people: Sequence[Path], locomo: Path, *, write: bool) -> None:
     for name in ("people", "friends", *sources):
         chosen = [n for n, item in enumerate(items) if item.source == name]
         results[name] = measure(name, [items[n] for n in chosen], chances[chosen, 0])
-    others = {"judge": read_texts("judge"), "friends, not fitted on": read_friends(TEXTS / "friends" / "test")}
+    others = {name: read_texts(name) for name in ("judge", "other")}
+    others["friends, not fitted on"] = read_friends(TEXTS / "friends" / "test")
     if locomo.exists():
         others["LoCoMo"] = read_locomo(locomo)
     for name, foreign in ((name, list(read)) for name, read in others.items()):

@@ -18,7 +18,7 @@ Array = npt.NDArray[np.float64]
 
 PACKAGE: Final = Path(__file__).parents[1] / "reme_core" / "personal"
 """Where the weights of networks are written."""
-NETWORKS, UNITS = 3, 128
+NETWORKS, UNITS = 3, 64
 EPOCHS, BATCH = 60, 128
 RATE, DECAY = 1e-3, 0.3
 DROP_INPUT, DROP_UNIT = 0.1, 0.3

@@ -34,7 +34,7 @@ from reme_core.types import PERSONAL_KINDS, Hit, Kind, Memory, Message, Source, 
 
 KEEP_FROM: Final = 0.85
 """The probability of telling something lasting from which on a message is kept."""
-KEEP_SHORT_FROM: Final = 0.5
+KEEP_SHORT_FROM: Final = 0.6
 """The same of a short message, which has few words to be judged by, and among people, who say less for its own sake."""
 _LONG: Final = 280
 """Characters from which on a message is taken apart, and only the sentences that are worth it are kept."""

@@ -377,5 +377,3 @@ async def test_metadata_of_a_caller_replaces_no_note_of_memory(reme: Engine) -> 
     await reme.memories.update("w", quote.memory_id, metadata={"checked": "by hand"})
     await reme.memories.delete("w", quote.memory_id)
     assert await told(reme) == []
-    deleted = await reme.memories.update("w", quote.memory_id, metadata={"checked": "twice"})
-    assert (await told(reme), deleted.metadata["checked"]) == ([], "twice")
