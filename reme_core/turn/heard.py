@@ -64,7 +64,7 @@ def heard_message(
     )
     if named := text_of_value(own_id):
         # Behind the validation, which refuses halves of surrogate pairs in an id; they are escaped when it is recorded.
-        message.message_id = id_within(named, session_id)
+        return message.model_copy(update={"message_id": id_within(named, session_id)})
     return message
 
 

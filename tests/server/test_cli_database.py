@@ -111,8 +111,9 @@ def test_turns_that_wait_and_that_were_refused_are_listed(reme: Reme, tmp_path: 
     assert "Nothing waits" in reme("spool", "list", *place)
     spool = Spool(spool_path("file", Settings(data_dir=tmp_path)))
     spool.put(Entry("alice", [Message(content="one")]))
+    spool.put(refused := Entry("bob", [Message(content="two")]))
     spool.keep()
-    spool.set_aside(Entry("bob", [Message(content="two")]), "it is too long")
+    spool.set_aside(refused, "it is too long")
     told = reme("spool", "list", *place)
     assert "alice" in told and "it is too long" in told and "two" not in told
     assert [entry["refusal"] for entry in reme.json("spool", "list", *place)["refused"]] == ["it is too long"]

@@ -200,8 +200,9 @@ async def test_the_dashboard_asks_for_numbers_that_there_are(settings: Settings,
 async def test_turns_that_wait_for_the_database_are_counted(reme: Engine, client: httpx.AsyncClient) -> None:
     spool = Spool(spool_path("file", reme.settings))
     spool.put(Entry("alice", [Message(content="one")]))
+    spool.put(refused := Entry("bob", [Message(content="two")]))
     spool.keep()
-    spool.set_aside(Entry("bob", [Message(content="two")]), "it is too long")
+    spool.set_aside(refused, "it is too long")
     spool.close()
     shown = (await client.get("/metrics")).text
     assert "reme_spool_waiting 1.0" in shown and "reme_spool_refused 1.0" in shown

@@ -70,11 +70,12 @@ async def test_where_there_are_keys_one_is_needed_everywhere_but_for_health(clie
     for method, path in (
         ("GET", "/v1/workspaces"), ("GET", "/metrics"), ("GET", models), ("POST", "/retrieve_task_memory"),
     ):  # fmt: skip
-        refused = await client.request(method, path, json={"query": "x"})
+        body = {"query": "x"} if method == "POST" else None
+        refused = await client.request(method, path, json=body)
         assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
         assert refused.headers["www-authenticate"] == "Bearer"
-        assert (await client.request(method, path, json={"query": "x"}, headers=bearer(key))).status_code == 200
-        assert (await client.request(method, path, json={"query": "x"}, headers={"X-API-Key": key})).status_code == 200
+        assert (await client.request(method, path, json=body, headers=bearer(key))).status_code == 200
+        assert (await client.request(method, path, json=body, headers={"X-API-Key": key})).status_code == 200
     for path in ("/health", "/health/ready"):
         assert (await client.get(path)).status_code == 200
 

@@ -70,6 +70,7 @@ def test_a_restored_database_holds_and_finds_the_same(
         assert reme.recall("alice", "fact 7").hits[0].content == "fact 7 of alice"
         assert [entry.operation for entry in reme.memories.history("bob/茶", "a")] == ["insert", "update", "update"]
         reme.memories.add("carol", "and it goes on")
+        reme.memories.restore("carol", "a")
         reme.memories.update("carol", "a", content="new words", reason="the history goes on")
         assert reme.memories.history("carol", "a")[-1].reason == "the history goes on"
     with psycopg.connect(empty_database_url) as connection:
