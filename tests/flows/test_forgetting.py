@@ -8,6 +8,7 @@ import pytest
 
 from reme_core import AsyncReMe, Message
 from reme_core.engine import Engine
+from reme_core.errors import NotFoundError
 from reme_core.store.filters import Filters
 from reme_core.turn import MemoryTools, TurnMemory
 from reme_core.types import Memory, Source, Status
@@ -376,4 +377,7 @@ async def test_metadata_of_a_caller_replaces_no_note_of_memory(reme: Engine) -> 
     (quote,) = await reme.memories.list("w")
     await reme.memories.update("w", quote.memory_id, metadata={"checked": "by hand"})
     await reme.memories.delete("w", quote.memory_id)
+    assert await told(reme) == []
+    with pytest.raises(NotFoundError, match="restore it before you change it"):
+        await reme.memories.update("w", quote.memory_id, metadata={"checked": "twice"})
     assert await told(reme) == []

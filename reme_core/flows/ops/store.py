@@ -138,9 +138,10 @@ async def store(state: SummaryState, deps: Deps) -> None:
     # A change that another op decided on, given a version, cannot be decided again here.
     can_decide_again = state.expected_version is None or state.same_from is not None
     change = await (retry_conflicts(apply) if can_decide_again else apply(0))
-    added = [memory.model_copy(update={"workspace_id": state.workspace_id}) for memory in change.add]
-    renewed = await deps.memories.list(state.workspace_id, Filters(ids=change.renew), limit=len(change.renew))
-    state.memories = [*added, *renewed]
+    state.memories = [memory.model_copy(update={"workspace_id": state.workspace_id}) for memory in change.add]
+    if change.renew:
+        again = Filters(ids=change.renew)
+        state.memories += await deps.memories.list(state.workspace_id, again, limit=len(change.renew))
     state.update_result = UpdateResult(len(change.close), len(change.add) + len(change.renew), len(change.confirm))
 
 
