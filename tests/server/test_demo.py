@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import psycopg
@@ -22,6 +23,7 @@ def reme(capsys: pytest.CaptureFixture[str]) -> Reme:
 
 def test_the_demo_tells_the_same_each_time(own_data_dir: Path, monkeypatch: pytest.MonkeyPatch, reme: Reme) -> None:
     monkeypatch.setenv("REME_HOME", str(own_data_dir))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)  # so that a shell finds `reme`
     first = reme.json("demo")
     answers = [[hit["memory_id"] for hit in answer["hits"]] for answer in first["answers"]]
     assert [hits[0] for hits in answers] == ["demo-pages", "demo-peanuts", "demo-race"]
