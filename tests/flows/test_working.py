@@ -138,14 +138,17 @@ async def test_a_word_s_edge_is_written_as_in_most_languages(reme: Engine) -> No
 
 
 async def test_a_bad_pattern_is_explained(reme: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(artifacts._GREP, "statement_timeout", "300")
     await fit(reme, step(1, "".join(random.Random(1).choices("abd", k=40_000))), window=16_000)
-    for pattern, why in (
-        ("", "is empty"), ("(", "no regular expression"), (r"(.+)\1\1\1", "takes too long"),
-        ("(a{1,200}){1,200}x", "no regular expression|takes too long"),
-    ):  # fmt: skip
+    for pattern, why in (("", "is empty"), ("(", "no regular expression")):
         with pytest.raises(InputError, match=why):
             await reme.working.grep("acme", pattern, session_id="s")
+    with monkeypatch.context() as patch:
+        patch.setitem(artifacts._GREP, "statement_timeout", "300")
+        for pattern, why in (
+            (r"(.+)\1\1\1", "takes too long"), ("(a{1,200}){1,200}x", "no regular expression|takes too long")
+        ):  # fmt: skip
+            with pytest.raises(InputError, match=why):
+                await reme.working.grep("acme", pattern, session_id="s")
     with pytest.raises(InputError, match=r"^'\(x{150}.{,200}$"):  # a model reads it in a window that is full already
         await reme.working.grep("acme", "(" + "x" * 9_000, session_id="s")
     for nothing in ({"session_id": "of nobody"}, {"handle": "beef"}):
