@@ -73,6 +73,8 @@ class Session(NamedTuple):
         """What is set for all statements; `limits` say when transactions end that take, idle or wait for too long."""
         # Compiling a statement costs more than it saves in milliseconds of work.
         settings = UNDERSTOOD | {"search_path": self.search_path, "timezone": "UTC", "jit": "off"}
+        if self.has_nodes:  # else, if the tables are distributed meanwhile, they would know no workspace
+            settings = {"citus.propagate_set_commands": "local"} | settings
         if self.role is not None:
             settings["role"] = self.role
         return settings | {

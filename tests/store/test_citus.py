@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -108,6 +109,17 @@ async def test_a_database_is_distributed_with_all_that_is_in_it(cluster_url: str
                 f"{name} likes green tea"
             ]
             assert len(await engine.memories.history(name, given[name][0].memory_id)) == 1
+
+
+@on_a_cluster
+async def test_who_was_connected_while_tables_were_distributed_goes_on(cluster_url: str) -> None:
+    """What they read was empty, and what they wrote was refused, until they connected anew."""
+    async with Engine(Settings(database_url=SecretStr(cluster_url))) as engine:
+        await engine.memories.add("alice", "Alice likes green tea")
+        await asyncio.to_thread(distribute.distribute, cluster_url, 4)
+        assert [hit.content for hit in (await engine.recall("alice", "tea?")).hits] == ["Alice likes green tea"]
+        await engine.memories.add("alice", "Alice likes black tea")
+        assert len(await engine.memories.list("alice")) == 2
 
 
 @on_a_cluster
