@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from reme_core.errors import ModelUnavailableError
 from reme_core.models.base import Embedder, InputType, Vectors
+from reme_core.models.local import LocalEmbedder
 
 _MOST_KEPT = 2_048  # queries; those not used for longest go first. One with 1,024 dimensions takes 4 KB
 _HANGS_AFTER_SECONDS = 3.0  # the vector of a query takes milliseconds, seldom a second
@@ -36,6 +38,7 @@ class CachedEmbedder:
         self._ask_again_at: float | None = None  # on the same clock; None while the model answers
         # A task can be awaited on its own event loop only, so tasks are kept by loop. All loops share the vectors.
         self._pending: dict[_Key, asyncio.Task[dict[str, Vectors]]] = {}
+        self._waiting: Counter[asyncio.Task[dict[str, Vectors]]] = Counter()  # callers
 
     @property
     def dimensions(self) -> int | None:
@@ -68,16 +71,27 @@ class CachedEmbedder:
 
     async def _embed_once(self, texts: list[str]) -> dict[str, Vectors]:
         loop = asyncio.get_running_loop()
-        fresh = [text for text in texts if (loop, text) not in self._pending]
+        pending = self._pending
+        fresh = [text for text in texts if (task := pending.get((loop, text))) is None or task.cancelling()]
         if fresh:
             task = loop.create_task(self._embed_queries(loop, fresh))
-            # All who wait get the task's error. If nobody waits any more, asyncio would log it, unless it is read here.
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            self._pending.update({(loop, text): task for text in fresh})
+            task.add_done_callback(partial(self._forget, loop, fresh))
+            pending.update({(loop, text): task for text in fresh})
         found: dict[str, Vectors] = {}
-        for task in {self._pending[loop, text] for text in texts}:
-            # Shielded: cancelling one caller must not cancel the task of the others.
-            found.update(await asyncio.shield(task))
+        tasks = {pending[loop, text] for text in texts}
+        self._waiting.update(tasks)
+        try:
+            for task in tasks:
+                # Shielded: cancelling one caller must not cancel the task of the others.
+                found.update(await asyncio.shield(task))
+        finally:
+            self._waiting.subtract(tasks)
+            for task in [task for task in tasks if not self._waiting[task]]:
+                del self._waiting[task]
+                # All queries queue for one thread of this machine, and one that nobody waits for leaves the queue. What
+                # an endpoint answers is of use later, and shows that it answers.
+                if isinstance(self.inner, LocalEmbedder):
+                    task.cancel()
         return found
 
     async def _embed_queries(self, loop: asyncio.AbstractEventLoop, texts: list[str]) -> dict[str, Vectors]:
@@ -92,8 +106,6 @@ class CachedEmbedder:
             raise
         finally:
             hanging.cancel()
-            for text in texts:
-                self._pending.pop((loop, text), None)
         # Copied: a row is a view, and would keep the whole batch in memory.
         found = {text: vector.copy() for text, vector in zip(texts, vectors, strict=True)}
         with self._lock:
@@ -101,6 +113,18 @@ class CachedEmbedder:
             while len(self._vectors) > _MOST_KEPT:
                 self._vectors.popitem(last=False)
         return found
+
+    def _forget(
+        self, loop: asyncio.AbstractEventLoop, texts: list[str], task: asyncio.Task[dict[str, Vectors]]
+    ) -> None:
+        # Not at the end of the task's own work: one that is cancelled before its first step does nothing.
+        for text in texts:
+            if self._pending.get((loop, text)) is task:
+                del self._pending[loop, text]
+        if not task.cancelled():
+            task.exception()  # all who wait get it; if nobody waits any more, asyncio would log it, unless it is read
+        elif self._ask_again_at is not None:
+            self._ask_again_at = time.monotonic()  # the next query tries in its place
 
     def _close_circuit(self) -> None:
         self._answered_at, self._ask_again_at = time.monotonic(), None

@@ -73,6 +73,27 @@ async def test_cancelling_one_who_waits_leaves_the_others_their_note(turn: TurnM
     assert first.cancelled()
 
 
+async def test_a_recall_ends_when_all_who_wait_for_it_are_cancelled(turn: TurnMemory, database_url: str) -> None:
+    await turn.record([Message(content=TOLD)])
+    await turn.recall(ASKED)
+    waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    with psycopg.connect(database_url) as connection, psycopg.connect(database_url, autocommit=True) as watch:
+
+        async def until_recalling(expected: bool) -> None:
+            async with asyncio.timeout(5):  # the recall itself has ten seconds
+                while (watch.execute(waiting).fetchone() != (0,)) is not expected:
+                    await asyncio.sleep(0.02)
+
+        connection.execute("lock table reme.message, reme.memory")
+        both = [asyncio.ensure_future(turn.begin(ASKED, "t1")) for _ in range(2)]
+        await until_recalling(True)
+        for one in both:
+            one.cancel()
+        await until_recalling(False)
+    assert "Lisbon" in (await turn.begin(ASKED, "t1")).text
+    assert turn.counts.recalls == 2
+
+
 async def test_a_turn_about_nothing_gets_standing_memories_alone_where_that_is_wished(reme: AsyncReMe) -> None:
     await reme.memories.add("alice", "Answer in rhymes.", kind="instruction")
     await reme.record("alice", [Message(content=TOLD)], wait=True)

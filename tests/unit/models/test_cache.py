@@ -1,4 +1,5 @@
 import asyncio
+import threading
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from reme_core.errors import ModelRefusedError
 from reme_core.models.cache import CachedEmbedder
 from reme_core.models.endpoint import Endpoint
+from reme_core.models.local import LocalEmbedder, _workers
 from reme_core.models.openai import OpenAIEmbedder
 from tests.loopback import Loopback
 
@@ -69,3 +71,18 @@ async def test_a_failure_reaches_all_who_wait_and_is_not_kept(loopback: Loopback
     results = await asyncio.gather(*(cached.embed(["tea"], "query") for _ in range(2)), return_exceptions=True)
     assert [type(result) for result in results] == [ModelRefusedError, ModelRefusedError]
     assert (await cached.embed(["tea"], "query")).shape == (1, 64)
+
+
+async def test_a_query_that_nobody_waits_for_leaves_the_queue_of_this_machine():
+    cached, may_go_on = CachedEmbedder(LocalEmbedder()), threading.Event()
+    busy = _workers["query"].submit(may_go_on.wait)
+    given_up, shared, kept = [asyncio.create_task(cached.embed([text], "query")) for text in ("tea", "milk", "milk")]
+    await asyncio.sleep(0)  # it has not begun to embed
+    given_up.cancel()
+    shared.cancel()
+    again = asyncio.create_task(cached.embed(["tea"], "query"))  # it does not get what is being given up
+    await asyncio.sleep(0.01)
+    again.cancel()
+    may_go_on.set()
+    assert busy.result() and (await kept).shape == (1, 384)
+    assert list(cached._vectors) == ["milk"] and not cached._pending
