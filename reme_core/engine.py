@@ -95,7 +95,8 @@ class Engine:
 
     def _read_files(self) -> Catalog:
         # `langgraph dev` makes an error of each file that is read in an event loop, also in ours.
-        chats, _ = chat_models(self.settings), embedder(self.settings)  # which import the SDK that they call
+        # These import the SDK that they call.
+        chats, _, _ = chat_models(self.settings), embedder(self.settings), reranker(self.settings)
         read_texts(with_prompts=bool(chats) or self._agent_chat is not None)
         return Catalog(self.settings)
 

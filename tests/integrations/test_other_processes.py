@@ -63,6 +63,8 @@ WATCHED = """if True:
     home, read = str(Path(reme_core.__file__).parent), []
 
     def watch(event, arguments):
+        if event == "import" and arguments[0] == "openai" and asyncio._get_running_loop() is not None:
+            read.append("openai")
         if event == "open" and str(arguments[0]).startswith(home) and ".py" not in Path(arguments[0]).name:
             if asyncio._get_running_loop() is not None:
                 read.append(arguments[0])
@@ -72,6 +74,8 @@ WATCHED = """if True:
         async with AsyncReMe(database_url=url) as reme:
             await reme.summarise("alice")  # without a chat model
         named = {"model_name": "chat", "base_url": model, "api_key": "-"}
+        async with AsyncReMe(database_url=url, rerank_model={"default": named}) as reme:
+            await reme.retrieve("alice", "Where do we live?")
         async with AsyncReMe(database_url=url, llm={"default": named}) as reme:
             await reme.record("alice", [Message(content="We moved to Porto in May.")])
             await reme.summarise("alice")
