@@ -12,7 +12,7 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.cli.session import Commands, Session, hint_at_missing, require_workspace
-from reme_core.errors import InputError, NotFoundError, did_you_mean
+from reme_core.errors import InputError, NotFoundError
 
 if TYPE_CHECKING:
     from reme_core import Settings
@@ -77,10 +77,6 @@ def list_jobs(
     A job that is due and stays 'todo' waits for a process that works on jobs: one that records, `reme serve` or
     `reme worker`. `reme summarise` does the jobs of one workspace at once.
     """
-    for name in status or ():
-        if name not in _STYLES:
-            advice = did_you_mean(name, _STYLES, f"there are {', '.join(_STYLES)}")
-            raise InputError(f"there is no status '{name}'; {advice}")
     with session.open() as reme:
         jobs = reme.background.jobs(workspace, statuses=status, limit=limit)
         hints = hint_at_missing(reme, workspace) if workspace and not jobs else []
@@ -134,10 +130,11 @@ def retry(
     with session.open() as reme:
         if everything:
             job_ids = [job.id for job in reme.background.jobs(workspace, statuses=["failed"], limit=_MOST)]
-        elif workspace is not None:
+        else:  # a wrong id is told before any job is put back
             theirs = {job.id for job in reme.background.jobs(workspace, ids=job_ids, limit=_MOST)}
             if others := set(job_ids) - theirs:
-                raise NotFoundError(f"workspace '{workspace}' has no job {min(others)}; `reme jobs list` shows all")
+                where = "there is" if workspace is None else f"workspace '{workspace}' has"
+                raise NotFoundError(f"{where} no job {min(others)}; `reme jobs list` shows all")
         for job_id in job_ids:
             reme.background.retry(job_id)
     session.show({"retried": job_ids}, f"Back in the queue: {', '.join(map(str, job_ids)) or 'none'}")

@@ -27,7 +27,7 @@ from psycopg import AsyncConnection
 
 from reme_core.errors import ConflictError, DatabaseError, DatabaseUnavailableError, FlowError, NotFoundError, ReMeError
 from reme_core.given import storable
-from reme_core.jobs.report import Job, QueueLoad, Summary
+from reme_core.jobs.report import Job, QueueLoad, Summary, check_statuses
 from reme_core.jobs.worker import CHAT_QUEUE, QUEUE, STALLED_SECONDS, Tries, Worker, make_app, translating_queue_errors
 from reme_core.postgres.database import Database
 from reme_core.settings import WorkerSettings
@@ -336,8 +336,8 @@ class Background:
         ids: Sequence[int] | None = None,
         limit: int = 100,
     ) -> list[Job]:
-        """Jobs, newest first, only of these statuses or ids; `statuses=["failed"]` gives those that were given up."""
-        values = {"workspace": workspace, "statuses": statuses and list(statuses), "ids": ids, "limit": limit}
+        """Jobs, newest first, only of these ids, or these statuses (an unknown one is an `InputError`)."""
+        values = {"workspace": workspace, "statuses": check_statuses(statuses), "ids": ids, "limit": limit}
         values["chat_queue"] = CHAT_QUEUE
         return [Job(*row) for row in await self._database.execute_anywhere(_SQL["jobs"], values)]
 

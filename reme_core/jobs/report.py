@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+from reme_core.errors import InputError, did_you_mean
+
+STATUSES: Final = ("todo", "doing", "succeeded", "failed", "cancelled", "aborted")
+"""The statuses of jobs; `failed` are those that were given up."""
+_KNOWN: Final = f"there are {', '.join(STATUSES)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +21,7 @@ class Job:
     id: int
     task: str
     status: str
-    """todo, doing, succeeded, failed, cancelled or aborted."""
+    """One of `STATUSES`."""
     workspace: str
     session_id: str
     attempts: int
@@ -54,3 +62,15 @@ class Summary:
     def reasons(self) -> str:
         """Why jobs failed."""
         return "; ".join(sorted({job.error or "no reason was kept" for job in self.failed}))
+
+
+def check_statuses(given: Sequence[str] | None) -> list[str] | None:
+    """The statuses by which somebody looks for jobs, or None for all.
+
+    Raises:
+        InputError: There is no such status.
+    """
+    for name in given or ():
+        if name not in STATUSES:
+            raise InputError(f"there is no status '{name}'; {did_you_mean(name, STATUSES, _KNOWN)}")
+    return None if given is None else list(given)

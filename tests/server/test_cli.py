@@ -468,6 +468,8 @@ def test_jobs_that_were_given_up_are_tried_again_or_thrown_away(reme: Reme, conf
     assert reme.json("jobs", "retry", "--all", "-w", "bob") == {"retried": []}
     reme("jobs", "retry", *map(str, others), "-w", "bob", code=3)
     assert f"workspace 'bob' has no job {others[0]}" in reme.err
+    reme("jobs", "retry", str(others[0]), str(first), code=3)
+    assert f"there is no job {first}" in reme.err  # and the other one stays as it was, which the next line finds
     assert sorted(reme.json("jobs", "retry", "--all")["retried"]) == others
     assert reme.json("jobs", "list", "--status", "failed") == []
     assert "retry" not in reme("jobs", "list")

@@ -77,6 +77,7 @@ def reme(settings: Settings) -> Iterator[ReMe]:
         (lambda reme: reme.episodes.record_many("w", {"task_id": "t"}), "for a single one there is episodes.record"),
         (lambda reme: check_context([], "100"), "window and reserve are whole numbers of tokens, not '100' and 0"),
         (lambda reme: check_context([], 100, count_tokens=str.split), "this one gives ['a', 'text']"),
+        (lambda reme: reme.background.jobs(statuses=["nope"]), "no status 'nope'; there are todo, doing, succeeded"),
         (lambda reme: reme.workspaces.load("w", 5), "a path is a text or a Path, not 5"),
         (lambda reme: reme.workspaces.load("w", "a\0.jsonl"), r"no file can have the name 'a\x00.jsonl'"),
         (lambda reme: reme.workspaces.dump("w", "a\ud800.jsonl"), r"no file can have the name 'a\ud800.jsonl'"),
