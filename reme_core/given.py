@@ -293,6 +293,8 @@ def _refuse_mistyped(model: type[BaseModel], values: Mapping[str, Any]) -> None:
 def _near_fields(model: type[BaseModel], name: str) -> Sequence[str]:
     others = {field: known.validation_alias for field, known in model.model_fields.items()}
     taken = {str(form) for field, other in others.items() for form in (field, *getattr(other, "choices", ()))}
+    if name == "text" and "content" in taken:  # as others call what was said
+        return ("content",)
     # At .88 `scor` is near `score`, and `success`, which says something else, is not near `successes`.
     return () if name in taken else get_close_matches(name, taken, cutoff=0.88)
 

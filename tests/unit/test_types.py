@@ -143,6 +143,7 @@ def test_type_checkers_see_which_fields_may_be_left_out(module: ModuleType) -> N
     ("made", "names", "meant"),
     [
         (Message, {"contentt": "Hi"}, "content"),
+        (Message, {"text": "Hi"}, "content"),
         (Message, {"content": "Hi", "timestmp": "2025-01-01"}, "timestamp"),
         (Message, {"content": "Hi", "sesion_id": "monday"}, "session_id"),
         (ToolCall, {"name": "clock", "argument": "{}"}, "arguments"),
