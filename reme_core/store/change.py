@@ -174,6 +174,8 @@ def check(memories: Sequence[Memory]) -> None:
             raise InputError(f"{name} has no text; give it a content")
         if memory.kind == Kind.CONVERSATION:
             raise InputError("kind 'conversation' is for raw messages; record them with record(messages)")
+        if memory.status == "active" and memory.expired_at:
+            raise InputError(f"{name} is active and has an expired_at; valid_until is the end of the time it holds for")
         begins, ends = memory.valid_from, memory.valid_until
         # In UTC: else what the clocks of one zone show is compared, also in the night in which they are set back.
         if begins and ends and ends.astimezone(UTC) < begins.astimezone(UTC):

@@ -18,12 +18,14 @@ from psycopg.types.range import TimestamptzRange
 from typing_extensions import TypedDict  # Pydantic wants this one before Python 3.12
 
 from reme_core.errors import InputError, did_you_mean
+from reme_core.given import moment_of
 from reme_core.store.sql import load
 from reme_core.types import SCOPES, Kind, Status, TimeRange, kinds_of
 
 _ON_MEMORY = load("filter.sql") | load("memory_filter.sql")
 _ON_MESSAGE = load("filter.sql") | load("message_filter.sql")
-_OBJECTS = {"known": TimeRange, "happened": TimeRange, "metadata": Mapping}
+_MOMENTS = ("as_of", "held_at", "not_over_at")
+_OBJECTS = {"known": TimeRange, "happened": TimeRange, "metadata": Mapping} | dict.fromkeys(_MOMENTS, datetime)
 
 
 class FilterOptions(TypedDict, total=False):
@@ -43,7 +45,7 @@ class FilterOptions(TypedDict, total=False):
     What a load has removed or replaced since is found by `memories.list`, and by no recall.
     """
     held_at: datetime | None
-    """Only what holds in the world at this moment."""
+    """Only what holds in the world at this moment, in UTC unless it has a zone; likewise `as_of`."""
     metadata: Mapping[str, Any] | None
     """Only memories whose metadata contain all of this."""
     min_stored_score: float | None
@@ -98,6 +100,9 @@ class Filters:
         for name, kind in _OBJECTS.items():
             if not isinstance(getattr(self, name), kind | None):
                 raise InputError(f"{name} is a {kind.__name__}, not {getattr(self, name)!r:.60}")
+        for name in _MOMENTS:
+            if (moment := getattr(self, name)) is not None:  # without a zone it fits no range of Postgres
+                object.__setattr__(self, name, moment_of(moment))
         try:
             json.dumps(self.metadata)
         except TypeError as error:

@@ -229,6 +229,14 @@ async def test_a_time_of_validity_that_ends_before_it_begins_is_refused_with_the
     assert (await words.memories.get("w", "m")).valid_until is None
 
 
+async def test_a_memory_in_use_has_no_time_at_which_it_was_closed(words: Engine) -> None:
+    ends = datetime(2030, 1, 1, tzinfo=UTC)
+    with pytest.raises(InputError, match="the memory is active and has an expired_at; valid_until is"):
+        await words.memories.add("w", Memory(content="in Oslo", expired_at=ends))
+    (stored,) = await words.memories.add("w", Memory(content="in Oslo", status=Status.EXPIRED, expired_at=ends))
+    assert stored.expired_at == ends
+
+
 async def test_a_time_of_validity_is_compared_as_time_also_where_clocks_are_set_back(words: Engine) -> None:
     berlin = ZoneInfo("Europe/Berlin")
     begun, ended = (datetime(2025, 10, 26, 2, 30, tzinfo=berlin), datetime(2025, 10, 26, 2, 10, tzinfo=berlin, fold=1))
@@ -322,6 +330,9 @@ async def test_what_is_superseded_holds_until_its_successor_on_both_axes(words: 
     assert contents(await words.memories.as_of("w", present())) == ["Tom lives in Berlin."]
     held = Filters(status=None, held_at=before)
     assert contents(await words.memories.list("w", held)) == ["Tom lives in Riga."]
+    without_zone = before.replace(tzinfo=None)  # is in UTC
+    assert contents(await words.memories.list("w", status=None, held_at=without_zone)) == ["Tom lives in Riga."]
+    assert (await words.recall("w", "Tom", status=None, held_at=without_zone)).hits[0].content == "Tom lives in Riga."
 
 
 async def test_what_was_put_better_or_taken_back_is_not_among_what_held_then(words: Engine) -> None:
