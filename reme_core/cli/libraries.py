@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -61,12 +64,21 @@ def load(
 @app.command()
 def dump(
     session: Session,
-    path: Annotated[Path, typer.Argument(help="The JSONL file, or a folder that gets <workspace>.jsonl.")],
+    path: Annotated[
+        Path, typer.Argument(help="The JSONL file, or a folder that gets <workspace>.jsonl. - is the standard output.")
+    ],
     workspace: Workspace,
 ) -> None:
     """Write the memories of a workspace to a library."""
     from reme_core.store.libraries.format import library_path
 
+    if str(path) == "-":
+        with session.open() as reme, TemporaryDirectory(prefix="reme-dump-") as folder:
+            whole = Path(folder, "memories.jsonl")
+            reme.workspaces.dump(workspace, whole)
+            with whole.open("rb") as lines, output.check_printing():
+                shutil.copyfileobj(lines, sys.stdout.buffer)
+        return
     with session.open() as reme, session.spinner("Writing …"):
         written = reme.workspaces.dump(workspace, path)
     file = library_path(path, workspace)

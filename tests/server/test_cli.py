@@ -281,6 +281,10 @@ def test_a_workspace_is_loaded_dumped_copied_moved_and_cleared(reme: Reme, tmp_p
     assert reme.json("dump", str(tmp_path / "out.jsonl"), "-w", "twin")["dumped"] == 2
     assert f"2 memories of 'twin' to {tmp_path / 'twin.jsonl'}" in reme("dump", str(tmp_path), "-w", "twin")
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2
+    for more in ([], ["--json"]):  # which are the same lines
+        assert reme("dump", "-", "-w", "twin", *more) == (tmp_path / "out.jsonl").read_text()
+    assert not Path("-").exists()
+    reme("dump", "-", "-w", "nowhere", code=3)
     reme("load", str(library), "-w", "twin", "--replace", code=2)
     assert "say --yes" in reme.err and reme.json("workspaces")[1]["memories"] == 2
     reme("load", str(library), "-w", "twin", "--replace", "--yes")
