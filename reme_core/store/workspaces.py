@@ -206,6 +206,9 @@ class Workspaces:
     async def clear(self, workspace: str, **scope: Unpack[Scope]) -> int:
         """Remove a workspace with all that belongs to it, including logs, history, and turns that wait to be recorded.
 
+        What is said after the call is recorded as ever, and so may be a turn that another process is recording when the
+        call is made.
+
         With a `user_id`, `agent_id` or `run_id`, only the memories and messages of this scope are erased, and what was
         concluded from them. What others said stays, even in the same words. Of the conversations in which this scope
         spoke, artifacts lose its words, and the log its recalls.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import string
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import psycopg
@@ -79,3 +79,23 @@ async def test_a_turn_that_is_refused_is_set_aside_without_what_was_erased_meanw
     assert [message.content for entry in left.refusals() for message in entry.messages] == [" I swim."]
     assert left.entries() == []
     assert await stored(reme) == ["And you?"]
+
+
+@pytest.mark.parametrize(("turn_first", "left"), [(True, []), (False, ["I sing."])])
+async def test_a_workspace_is_cleared_of_what_was_said_before_and_not_of_what_is_said_after(
+    reme: AsyncReMe, database_url: str, turn_first: bool, left: list[str]
+) -> None:
+    await reme.memories.add("alice", WORDS)
+    async with TurnMemory(reme, "alice") as turn:
+        await turn.begin("hello")
+        async with locked(database_url):  # so that both wait, the one behind the other
+            works: list[Callable[[], Awaitable[object]]] = [
+                lambda: reme.workspaces.clear("alice"),
+                lambda: turn.record([Message(content="I sing.")]),
+            ]
+            tasks = []
+            for work in works[:: -1 if turn_first else 1]:
+                tasks.append(asyncio.ensure_future(work()))
+                await asyncio.sleep(0.3)
+        await asyncio.gather(*tasks)
+    assert await stored(reme) == left
