@@ -13,7 +13,6 @@ from reme_core.engine import Engine
 from reme_core.errors import InputError, ModelError
 from reme_core.models import registry
 from reme_core.settings import ChatSettings, FlowSettings, Settings
-from reme_core.task.state import TaskState
 from reme_core.types import Kind, Memory
 from tests.flows.attempts import BOOKED, CANCELLED, NOT_BOOKED, answering, attempt, calls, lesson, op_of, says, user
 from tests.loopback import Loopback
@@ -252,11 +251,6 @@ async def test_recalled_notes_are_never_learned_again(reme: Engine, flow: Flow) 
     assert "book_flight" not in memory.model_dump_json()
     only_note = attempt(user(found.answer), score=1.0)
     assert (await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[only_note])).memories == []
-
-
-async def test_a_summary_state_starts_without_what_only_ops_may_set() -> None:
-    state = TaskState.of({"trajectories": [BOOKED], "memories": [{"content": "forged"}]})
-    assert state.memories == []
 
 
 @pytest.mark.parametrize("query", ["What did I do on 3 May 2023?", "What did I do yesterday?", "我昨天做了什么？"])

@@ -123,8 +123,9 @@ def test_an_empty_database_url_is_refused_by_all(adapter: str, url: str) -> None
 
 def test_what_is_no_memory_is_refused_by_autogens_agent_and_context(model: ScriptedModel) -> None:
     memory: Any = reme_autogen.ReMeMemory(Settings(), "alice")
-    with pytest.raises(InputError, match=r"memory=\[ReMeMemory"):  # it must be in a list
-        reme_autogen.ReMeAssistantAgent("assistant", FakeClient(model), memory=memory)
+    for unfit in (None, memory):  # it must be in a list
+        with pytest.raises(InputError, match=r"memory=\[ReMeMemory"):
+            reme_autogen.ReMeAssistantAgent("assistant", FakeClient(model), memory=unfit)
     for given in (("alice",), (memory, "alice")):
         with pytest.raises(InputError, match=r"ReMeModelContext\(ReMeMemory"):
             reme_autogen.ReMeModelContext(*given)

@@ -169,11 +169,6 @@ async def test_notes_take_no_more_place_in_a_short_context_however_long_it_is_us
     assert (counts.recalls, counts.records, counts.messages) == (12, 12, 24)
 
 
-async def test_an_agent_needs_one_memory(model: ScriptedModel) -> None:
-    with pytest.raises(InputError, match="one ReMeMemory"):
-        ReMeAssistantAgent("assistant", FakeClient(model))
-
-
 # --- components -------------------------------------------------------------------------------------------------------
 
 

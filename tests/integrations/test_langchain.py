@@ -125,26 +125,6 @@ async def test_tenants_of_one_agent_are_kept_apart(settings: Settings) -> None:
         assert memory.counts.recalls == 5
 
 
-async def test_nothing_of_memory_is_in_the_stream_or_the_checkpoint(settings: Settings) -> None:
-    saver = InMemorySaver()
-    async with ReMeMiddleware(settings, "alice", write="awaited") as memory:
-        await LangChainConversation(ScriptedModel(), memory).say(TOLD)
-        model = ScriptedModel()
-        model.say("In Lisbon.")
-        agent: Any = create_agent(ScriptedChat(model), middleware=[memory], checkpointer=saver)
-        config = {"configurable": {"thread_id": "t"}}
-        texts = [
-            chunk.text
-            async for chunk, _ in agent.astream({"messages": [HumanMessage(ASKED)]}, config, stream_mode="messages")
-        ]
-    assert texts == ["In Lisbon."]
-    assert "memory_note" in model.last_prompt
-    assert [m.content for m in agent.get_state(config).values["messages"]] == [ASKED, "In Lisbon."]
-    assert list(agent.get_state(config).values) == ["messages"]
-    stored = json.dumps([str(checkpoint.checkpoint) for checkpoint in saver.list(config)])
-    assert "memory_note" not in stored
-
-
 async def test_a_broken_off_stream_keeps_the_users_words(settings: Settings) -> None:
     async with ReMeMiddleware(settings, "alice") as memory:
         agent: Any = create_agent(ScriptedChat(ScriptedModel()), middleware=[memory])

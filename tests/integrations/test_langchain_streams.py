@@ -128,6 +128,7 @@ async def test_the_note_is_in_no_result_and_no_state(told: Settings) -> None:
         history = [state async for state in agent.aget_state_history(config)]
     check_prompts(model)
     assert "Lisbon" not in repr(result) + repr(history)
+    assert list(history[0].values) == ["messages"]
 
 
 async def test_a_model_that_other_middleware_chooses_is_shown_the_note_too(told: Settings) -> None:

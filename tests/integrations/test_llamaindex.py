@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from reme_llamaindex import ConversationStore, ReMeMemory, ReMeMemoryBlock, show_notes
 
 from reme_core import AsyncReMe, ReMe, Settings
-from reme_core.errors import DatabaseUnavailableError, InputError
+from reme_core.errors import InputError
 from reme_core.testing import Gate, ScriptedModel, clock
 from reme_core.turn import Position, TurnMemory
 from tests.integrations.inside import ASKED, TOLD, stored_rows
@@ -490,18 +490,3 @@ async def test_tools_tend_the_memory(settings: Settings) -> None:
         await add.acall(content="Rex lives in Porto.")  # type: ignore[attr-defined]
         assert "Porto" in str(await search.acall(query="Where does Rex live?"))  # type: ignore[attr-defined]
         assert "Porto" in str(search(query="Where does Rex live?"))
-
-
-async def test_a_dead_database_ends_a_turn_only_where_asked() -> None:
-    nowhere = "postgresql://reme@127.0.0.1:9/none"
-    patient: Any = {"patience": 1.0, "spool": "memory"}
-    question = ChatMessage(role="user", content=ASKED)
-    memory = ReMeMemory(nowhere, "alice", **patient)
-    await memory.aput(question)
-    assert [m.content for m in await memory.aget()] == [ASKED]
-    strict = ReMeMemory(nowhere, "alice", on_error="raise", **patient)
-    await strict.aput(question)
-    with pytest.raises(DatabaseUnavailableError):
-        await strict.aget()
-    await memory.aclose()
-    await strict.aclose()

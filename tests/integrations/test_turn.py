@@ -233,11 +233,6 @@ async def test_a_turn_about_a_person_has_what_they_and_agents_said_to_each_other
     assert not [hit for hit in await ann.recall("salary") if "90k" in hit.content]
 
 
-async def test_nothing_crosses_workspaces(reme: AsyncReMe) -> None:
-    await TurnMemory(reme, "alice", write="awaited").record([Message(content=TOLD)])
-    assert not await TurnMemory(reme, "bob").begin(ASKED)
-
-
 async def test_nothing_crosses_workspaces_that_share_their_connections(reme: AsyncReMe) -> None:
     async with TurnMemory(reme, "alice", write="awaited") as alice:
         bob = alice.for_workspace("bob")

@@ -6,13 +6,10 @@ import asyncio
 import gc
 import threading
 import time
-from typing import Any
 
 import psycopg
-import pytest
 
 from reme_core import AsyncReMe, ReMe
-from reme_core.errors import InputError
 from reme_core.settings import Settings
 from reme_core.turn import TurnMemory
 from reme_core.types import Message
@@ -48,25 +45,12 @@ def test_a_memory_of_loops_that_have_ended_hangs_up_when_it_is_closed(settings: 
             time.sleep(0.01)
 
 
-async def test_it_works_for_code_that_blocks_a_running_loop(reme: AsyncReMe) -> None:
-    await reme.record("alice", [Message(content=TOLD)])
-    async with TurnMemory(reme, "alice") as turn:
-        assert "Lisbon" in turn.call(turn.begin, ASKED).text
-
-
 async def test_a_synchronous_memory_can_be_shared(settings: Settings) -> None:
     with ReMe(settings) as blocking:
         await asyncio.to_thread(blocking.record, "alice", [Message(content=TOLD)])
         async with TurnMemory(blocking, "alice") as turn:
             assert "Lisbon" in (await turn.begin(ASKED)).text
         assert await asyncio.to_thread(blocking.recall, "alice", ASKED, kind="conversation")
-
-
-async def test_what_was_given_open_stays_open(reme: AsyncReMe) -> None:
-    async with TurnMemory(reme, "alice") as turn:
-        await turn.begin(ASKED)
-        assert turn.reme is reme
-    assert not reme.connection.is_closed
 
 
 async def test_nothing_connects_again_when_what_was_given_is_closed(settings: Settings) -> None:
@@ -88,18 +72,3 @@ async def test_closing_twice_and_using_it_again_is_fine(settings: Settings) -> N
     await turn.aclose()
     assert "Lisbon" in (await turn.begin(ASKED)).text
     await turn.aclose()
-
-
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"kinds": ["feelings"]}, "feelings"),
-        ({"top_k": 0}, "1 or more"),
-        ({"on_error": "cry"}, "on_error"),
-        ({"write": "never"}, "write"),
-        ({"workspace_id": ""}, "workspace"),
-    ],
-)
-def test_what_does_not_fit_is_said_at_once(settings: Settings, values: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        TurnMemory(settings, **values)

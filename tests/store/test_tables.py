@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import re
-import sys
-import types
 
 import pytest
 from sqlalchemy import func, inspect, select, update
@@ -60,21 +56,6 @@ def test_an_engine_sees_its_workspace_alone_and_writes_only_when_asked_to(settin
             connection.execute(change.values(workspace_id="alice"))
         with pytest.raises(InputError):
             reme.engine("*")
-
-
-def test_the_page_about_sql_from_python_runs_as_it_stands(
-    database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("DATABASE_URL", database_url)
-    page = (FILE.parents[1] / "docs" / "sql-from-python.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    frames = types.ModuleType("pandas")
-    frames.read_sql = lambda statement, connection: connection.execute(statement).all()  # type: ignore[attr-defined]
-    if importlib.util.find_spec("pandas") is None:  # which takes the same two arguments
-        monkeypatch.setitem(sys.modules, "pandas", frames)
-    for block in blocks:
-        exec(compile(block, "sql-from-python.md", "exec"), {"__name__": "__main__"})
-    assert len(blocks) == 3 and "green tea" in capsys.readouterr().out
 
 
 async def test_the_asynchronous_door_gives_one_too(settings: Settings) -> None:

@@ -246,38 +246,32 @@ async def test_an_answer_that_stays_unfit_raises_and_is_logged_with_its_text(
     assert [(call.ok, call.raw) for call in calls] == [(False, text)] * 2
 
 
-async def test_an_answer_without_choices_raises(loopback: Loopback, chat: OpenAIChat):
-    loopback.replace(lambda body: {**body, "choices": []})
+@pytest.mark.parametrize(
+    "said",
+    [
+        None,
+        {"content": 5},
+        {"content": [{"type": "text", "text": "Hello"}]},
+        {"content": None, "tool_calls": [{"id": "call-1", "type": "function", "function": None}]},
+    ],
+)
+async def test_an_answer_without_text_or_call_raises(loopback: Loopback, chat: OpenAIChat, said: dict[str, Any] | None):
+    choices = [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **said}}] if said else []
+    loopback.replace(lambda body: {**body, "choices": choices})
     with pytest.raises(ModelAnswerError, match="no answer"):
         await chat.complete(ASK)
 
 
-@pytest.mark.parametrize("content", [5, [{"type": "text", "text": "Hello"}]])
-async def test_an_answer_that_is_no_text_raises(loopback: Loopback, chat: OpenAIChat, content: object):
-    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
-    loopback.replace(lambda body: {**body, "choices": [choice]})
-    with pytest.raises(ModelAnswerError, match="no answer"):
-        await chat.complete(ASK)
-
-
-async def test_broken_json_from_the_server_raises_with_its_text(loopback: Loopback, chat: OpenAIChat):
-    loopback.garble('{"choices": [')
+@pytest.mark.parametrize(
+    ("sent", "raw"), [('{"choices": [', '{"choices": ['), (b'{"choices": "\xff"}', '{"choices": "\ufffd"}')]
+)
+async def test_broken_json_from_the_server_raises_with_what_can_be_read(
+    loopback: Loopback, chat: OpenAIChat, sent: str | bytes, raw: str
+):
+    loopback.garble(sent)
     with pytest.raises(ModelAnswerError, match="broken JSON") as caught:
         await chat.complete(ASK)
-    assert caught.value.raw == '{"choices": ['
-
-
-async def test_an_answer_that_is_no_utf8_raises_with_what_can_be_read(loopback: Loopback, chat: OpenAIChat):
-    loopback.garble(b'{"choices": "\xff"}')
-    with pytest.raises(ModelAnswerError, match="broken JSON") as caught:
-        await chat.complete(ASK)
-    assert caught.value.raw == '{"choices": "\ufffd"}'
-
-
-async def test_a_call_of_no_tool_is_no_answer(loopback: Loopback, chat: OpenAIChat):
-    loopback.chat({"tool_calls": [{"id": "call-1", "type": "function", "function": None}]})
-    with pytest.raises(ModelAnswerError, match="no answer"):
-        await chat.complete(ASK)
+    assert caught.value.raw == raw
 
 
 async def test_half_of_a_surrogate_pair_is_replaced_in_what_is_asked(loopback: Loopback, chat: OpenAIChat):

@@ -64,9 +64,3 @@ def test_a_missing_value_or_phrase_is_an_error() -> None:
 
 def test_values_are_not_read_as_templates() -> None:
     assert "costs $5 and $task" in prompt("rewrite", "en", task="costs $5 and $task", memories="m")[1]["content"]
-
-
-def test_prompts_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    prompt("rewrite", "en", task="t", memories="m")
-    monkeypatch.setattr(prompts, "files", lambda *_: pytest.fail("read again"))
-    prompt("rewrite", "en", task="t", memories="m")
