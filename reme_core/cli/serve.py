@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -22,14 +21,6 @@ Answer = TypeVar("Answer")
 
 app = Commands()
 keys_app = Commands(help="API keys of the services.", no_args_is_help=True)
-
-
-class Transport(StrEnum):
-    """How MCP is spoken."""
-
-    STDIO = "stdio"
-    SSE = "sse"
-    HTTP = "http"
 
 
 @app.command()
@@ -50,7 +41,9 @@ def serve(
 @app.command()
 def mcp(
     session: Session,
-    transport: Annotated[Transport | None, typer.Option(help="How to speak it; default: stdio.")] = None,
+    transport: Annotated[
+        Literal["stdio", "sse", "http"] | None, typer.Option(help="How to speak it; default: stdio.")
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on (sse, http).")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on (sse, http); default: 8002.")] = None,
 ) -> None:
@@ -59,7 +52,7 @@ def mcp(
 
     settings = session.settings
     if transport is not None:
-        settings.mcp.transport = transport.value
+        settings.mcp.transport = transport
     if settings.mcp.transport == "stdio" and (host is not None or port is not None):
         raise InputError("--host and --port are for --transport sse and http; stdio listens nowhere")
     settings.mcp.host = host or settings.mcp.host
