@@ -33,7 +33,7 @@ class When:
     range: TimeRange
 
 
-def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
+def times_of(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = False) -> list[When]:
     """The times that a statement names; vague ones ("the other day"), habits and durations are left out.
 
     A day or month without a year lies ahead, unless the statement tells of the past: "a marathon on October 5" is the
@@ -43,10 +43,7 @@ def times_of(text: str, sent_at: datetime, timezone: str) -> list[When]:
     >>> [str(when.range.start) for when in times_of("I'm training for a marathon on October 5", said, "UTC")]
     ['2024-10-05 00:00:00+00:00']
     """
-    return _times_of(in_known_words(text), sent_at, timezone)
-
-
-def _times_of(plain: str, sent_at: datetime, timezone: str, *, of_wish: bool = False) -> list[When]:
+    plain = in_known_words(text)
     found, days = [], _days_of_month(plain, sent_at, timezone)
     for mention in find_times(plain, now=sent_at, timezone=timezone):
         if mention.recurring or mention.anchor or _VAGUE.search(mention.text):
@@ -71,7 +68,7 @@ def validity(text: str, sent_at: datetime, timezone: str, *, of_wish: bool = Fal
     >>> validity("takes Jardiance since Friday", datetime(2024, 3, 6), "UTC").start.date().isoformat()
     '2024-03-01'
     """
-    times = _times_of(in_known_words(text), sent_at, timezone, of_wish=of_wish)
+    times = times_of(text, sent_at, timezone, of_wish=of_wish)
     bounds = [when.range for when in times if _bounds_what_holds(when)]
     found = bounds[0] if len(bounds) == 1 else TimeRange()
     return TimeRange() if of_wish and found.end and found.end <= sent_at else found
