@@ -12,7 +12,7 @@ from reme_core.postgres.errors import without_password
 from reme_core.prompts.fence import NOTE_METADATA, as_text
 from reme_core.prompts.note import Note
 from reme_core.text.chat_format import MessageLike
-from reme_core.text.ids import ConversationIds, id_within, id_without, stable_id, with_recorded_ids
+from reme_core.text.ids import ConversationIds, id_without, stable_id, with_recorded_ids
 from reme_core.text.plain import decode_json, encode_json, json_object, plain_json
 from reme_core.turn.accounts import Counts, Usage
 from reme_core.turn.asker import ASKER, Asker, asking_agent
@@ -26,7 +26,6 @@ from reme_core.turn.options import (
     SpoolPlace,
     TurnOptions,
     Write,
-    check_chance,
     check_count,
     check_count_tokens,
     check_flag,
@@ -81,7 +80,6 @@ __all__ = [
     "callers_portal",
     "calls_in",
     "calls_of_api",
-    "check_chance",
     "check_count",
     "check_count_tokens",
     "check_flag",
@@ -94,7 +92,6 @@ __all__ = [
     "fit_window",
     "heard_call",
     "heard_message",
-    "id_within",
     "id_without",
     "json_object",
     "name_workspace",
