@@ -155,12 +155,12 @@ async def insert(conn: AsyncConnection[Any], workspace: str, calls: Sequence[Cal
     written = rows.first_by((_row(call, error) for call, error in calls), lambda row: row["call_hash"])
     for row in written.values():
         rows.check_json(f"the call of tool {row['tool_name']!r}", row)
-    # All writers insert in the order of the hashes: else two of them could deadlock on the same calls.
-    ordered = [written[call_hash] for call_hash in sorted(written)]
-    sequence = {"sequence": "reme.tool_call_result_number_seq", "count": len(ordered)}
+    sequence = {"sequence": "reme.tool_call_result_number_seq", "count": len(written)}
     ((numbers,),) = await (await conn.execute(NUMBERS, sequence)).fetchall()
-    stored = [row | {"number": number} for row, number in zip(ordered, numbers, strict=True)]
-    values = {"workspace": workspace, "rows": Jsonb(stored)}
+    # Numbered as they were reported: times are often told in whole seconds, and a retry comes after what failed.
+    numbered = [row | {"number": number} for row, number in zip(written.values(), sorted(numbers), strict=True)]
+    # All writers insert in the order of the hashes: else two of them could deadlock on the same calls.
+    values = {"workspace": workspace, "rows": Jsonb(sorted(numbered, key=lambda row: row["call_hash"]))}
     return [row[0] for row in await (await conn.execute(_SQL["insert_calls"], values)).fetchall()]
 
 

@@ -169,6 +169,13 @@ async def test_guidance_by_rules_says_what_the_calls_show(reme: Engine) -> None:
     assert done.metadata["tool_statistics"][0]["calls"] == 9
 
 
+async def test_calls_of_one_second_keep_the_order_in_which_they_are_reported(reme: Engine) -> None:
+    pages = range(12)
+    await reme.tools.record("w", [call(1, input={"page": page}) for page in pages])
+    kept = (await newest_calls(reme.database, "w", ["search_flights"], limit=99))["search_flights"]
+    assert [one.input["page"] for one, _ in kept if isinstance(one.input, dict)] == list(pages)
+
+
 async def test_new_calls_renew_the_guidance_and_the_old_one_is_superseded(reme: Engine) -> None:
     await reme.tools.record("w", [call(n) for n in range(3)])
     first = (await reme.tools.summarise("w")).metadata["memory_list"][0]
