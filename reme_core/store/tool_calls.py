@@ -27,6 +27,7 @@ _COLUMNS = (
     "score", "called_at", "summarised_at", "metadata",
 )  # fmt: skip
 _SQL = load("tool.sql", columns=", ".join(_COLUMNS))
+_NO_OUTPUT: Final = "no output"
 
 LISTED_CALLS: Final = 100
 """So many of its newest calls a tool's memory is given out with; ReMe 0.1 kept as many."""
@@ -217,4 +218,6 @@ async def guidance_ids(database: Database, workspace: str, tools: Sequence[str])
 
 def _row(call: ToolCallResult, error: str) -> dict[str, Any]:
     row = call.model_dump(mode="json", include=set(_COLUMNS))
+    # A failed call may have no output, as after a time-out; without an error it would count as one that worked.
+    error = error or ("" if call.success else _NO_OUTPUT)
     return row | {"error": error, "summarised_at": now().isoformat() if call.is_summarized else None}

@@ -169,6 +169,14 @@ async def test_guidance_by_rules_says_what_the_calls_show(reme: Engine) -> None:
     assert done.metadata["tool_statistics"][0]["calls"] == 9
 
 
+async def test_a_failed_call_without_an_output_is_no_example_of_one_that_worked(reme: Engine) -> None:
+    failed = [call(n, input={"page": n}, output="", success=False) for n in (1, 2)]
+    await reme.tools.record("w", [*failed, call(4, tool_name="book", input={"id": 1}, success=True)])
+    [search] = (await reme.tools.summarise("w", ["search_flights"])).metadata["memory_list"]
+    assert "worked in 0 of 2" in search["content"] and "A call that worked" not in search["content"]
+    assert (await reme.tools.statistics("w", ["search_flights"]))[0].recent_errors == ["no output"] * 2
+
+
 async def test_calls_of_one_second_keep_the_order_in_which_they_are_reported(reme: Engine) -> None:
     pages = range(12)
     await reme.tools.record("w", [call(1, input={"page": page}) for page in pages])
