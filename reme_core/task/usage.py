@@ -12,7 +12,7 @@ from reme_core.marks import PRUNED
 from reme_core.store import feedback
 from reme_core.store.change import Change, Close, retry_conflicts
 from reme_core.store.filters import Filters
-from reme_core.task.state import TaskState
+from reme_core.task.state import TaskState, is_scored
 from reme_core.types import TASK_KINDS
 
 
@@ -85,9 +85,12 @@ async def delete_unhelpful(state: TaskState, deps: Deps) -> None:
 
 @op(reads={"successes", "failures"})
 async def settle_retrievals(state: TaskState, deps: Deps) -> None:
-    """Note in the retrieval log whether the attempts that used a retrieval (`metadata.retrieval_id`) succeeded."""
+    """Note in the retrieval log whether the attempts that used a retrieval (`metadata.retrieval_id`) succeeded.
+
+    An attempt without a score tells nothing of that.
+    """
     outcomes = [(state.successes, True), (state.failures, False)]
-    uses = [(_retrieval_ids(t.metadata), helped) for attempts, helped in outcomes for t in attempts]
+    uses = [(_retrieval_ids(t.metadata), helped) for attempts, helped in outcomes for t in attempts if is_scored(t)]
     uses = [(retrievals, helped) for retrievals, helped in uses if retrievals]
     if uses:
         await deps.log_writer.flush()  # the retrievals may not be in the log yet

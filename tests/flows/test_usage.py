@@ -88,6 +88,15 @@ async def test_an_attempt_that_names_its_retrieval_settles_it(reme: Engine, flow
     assert (found["a"], found["b"]) == ((1, 1), (1, 1))
 
 
+async def test_an_attempt_without_a_score_settles_no_retrieval(reme: Engine, flow: Flow) -> None:
+    posted = attempt(user("Book it."), says("Booked."), score=None, retrieval_id=await recalled(reme, flow))
+    await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[posted])
+    assert await counts(reme) == {"a": (0, 0), "b": (0, 0)}
+    await flow(reme, "summary_task_memory", workspace_id="w", trajectories=[posted | {"score": 1.0}])
+    found = await counts(reme)
+    assert (found["a"], found["b"]) == ((1, 1), (1, 1))
+
+
 async def test_another_workspace_cannot_settle_it_and_is_told_so(reme: Engine, flow: Flow) -> None:
     retrieval = await recalled(reme, flow)
     state = await flow(
