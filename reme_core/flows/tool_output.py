@@ -41,6 +41,7 @@ _LABEL: Final = re.compile(rf"(?:{_OUTPUT.pattern})\s*(?:```\w*\s*)?", re.IGNORE
 
 
 _SAYS_ERROR: Final = ("error", "errors", "exception", "error_message", "err_msg", "errmsg", "traceback", "错误")
+_NO_ERROR: Final = {"ok", "success", "none", "null", "no error", "no errors", "false", "0", "成功", "无"}
 _IS_ERROR: Final = ("error", "is_error", "isError")  # the last one in results of MCP
 _EXIT_NAMES: Final = ("exit_code", "exitCode", "exitcode", "returncode", "return_code", "exit_status")
 _EXPLAINS: Final = (
@@ -62,7 +63,8 @@ def _error_in_json(text: str) -> str | None:
         return ""
     for name in _SAYS_ERROR:
         told = value.get(name)
-        if told and told is not True:  # `true` says that there is an error, and other fields say which
+        # `true` says that there is an error, and other fields say which. Many APIs say `ok` in the field for errors.
+        if told and told is not True and str(told).strip().lower() not in _NO_ERROR:
             return _explanation(told)
     # A status of HTTP; True is an int too.
     status = value.get("status_code", value.get("code", value.get("status")))
@@ -92,10 +94,13 @@ _ERROR_START: Final = re.compile(
     r"\s*(?:\W*(?:[\w.]*[a-z](?:Error|Exception)\b"
     r"|(?:an?\s+)?(?:unexpected\s+|internal\s+|fatal\s+|runtime\s+)?error\b(?!\s*(?:s|-)?free)"
     r"|exception\b|failed\b|failure\b|fatal\b|invalid\b|unauthori[sz]ed\b|forbidden\b|(?:access|permission) denied\b"
-    r"|(?:http\s*)?[45]\d\d\b\s*(?:[:\-]|\w*\s*(?:error|not|bad|un|for|internal|too))"
+    # A status of HTTP with its reason: "500 results for …" and "450-500 words" are none.
+    r"|(?:http\s*)?[45]\d\d\b\s*(?:[:\-]\s*[^\s\d]|(?:client\s|server\s)?error|(?:method\s)?not\s|bad\s(?:request|gateway)"
+    r"|(?:service\s)?un(?:authori[sz]ed|processable|supported|available)|forbidden|internal\s|too\smany\s)"
     r"|错误|出错|失败|异常|无效|非法|拒绝|未授权|没有权限|超时)"
     # A count of no errors.
-    r"(?!\s*(?:counts?|数量?)?\s*[:=：]\s*(?:0|none|null|无)\s*(?:[,;.|，；。)]|$)))",
+    r"(?!\s*(?:counts?|tests|checks|cases|rows|records|requests|数量?)?\s*[:=：]"
+    r"\s*(?:0|none|null|无)\s*(?:[,;.|，；。)]|$)))",
     re.IGNORECASE | re.MULTILINE,
 )
 _EXIT_CODE: Final = re.compile(
@@ -110,7 +115,7 @@ _ERROR_WITHIN: Final = re.compile(
     r"|(?:cannot|can't|could(?:n't| not)) (?:be )?"
     r"(?:f[io]u?nd|open|read|connect|access|process|locat|load|parse|complet)\w*"
     r"|unexpected keyword|missing \d+ required|out of range|refused)\b"
-    r"|未找到|找不到|不存在|无法|没有权限|已过期|超时|缺少|失败|参数错误|被拒绝",
+    r"|未找到|找不到|不存在|无法|没有权限|已过期|超时|缺少|失败(?!\s*数?量?\s*[:：]?\s*0(?![.\d]))|参数错误|被拒绝",
     re.IGNORECASE,
 )
 
