@@ -144,9 +144,14 @@ class Loopback:
         """
         self._script = deque(replies)
 
-    def fail(self, status: int = 500, *, times: int = 1, message: str = "told to fail") -> None:
-        """Answer the next requests with an error status; clients are told to try again at once."""
-        answer = Answer(status, {"error": {"message": message, "type": "loopback"}}, {"retry-after-ms": "1"})
+    def fail(self, status: int = 500, *, times: int = 1, message: str = "told to fail", body: Any = None) -> None:
+        """Answer the next requests with an error status; clients are told to try again at once.
+
+        The error has the form of OpenAI, or is `body`: JSON, or bytes of a web page.
+        """
+        sent = {"error": {"message": message, "type": "loopback"}} if body is None else body
+        kind = "text/html" if isinstance(sent, bytes) else "application/json"
+        answer = Answer(status, sent, {"retry-after-ms": "1"}, kind)
         self._faults.extend([lambda _: answer] * times)
 
     def drop(self, *, times: int = 1) -> None:

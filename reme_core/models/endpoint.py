@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ CONNECT_SECONDS: Final = 10.0
 # Less than an answer may take: a model may think for a minute, but a running server accepts a connection at once.
 
 _MOST_BYTES, _MOST_EMBEDDING_BYTES = 8 * 2**20, 64 * 2**20  # of one answer: a model may repeat itself for ever
+_MOST_TOLD = 500  # characters of what a server says about an error: some send a web page
 _LONGEST_SECONDS = 1800.0  # for one answer: while a request waits, DeepSeek sends blank lines for up to half an hour
 
 _IS_VERSION_2 = openai.__version__.startswith("2.")
@@ -69,6 +71,24 @@ async def _limit_body(response: Any) -> None:
     url = response.request.url
     most = _MOST_EMBEDDING_BYTES if url.path.endswith("/embeddings") else _MOST_BYTES
     response.stream = _LimitedStream(response.stream, most, f"{url.scheme}://{url.netloc.decode()}{url.path}")
+
+
+def shorten(text: str) -> str:
+    """The beginning of a text, for a message."""
+    return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD].rstrip()} …"
+
+
+def text_of_error(error: openai.APIStatusError) -> str:
+    """What the server said is wrong, in whatever form: the SDK's own message has it only in that of OpenAI."""
+    told: object = error.body
+    if isinstance(told, list) and len(told) == 1:  # as Gemini has it
+        told = told[0].get("error", told[0]) if isinstance(told[0], dict) else told[0]
+    if isinstance(told, dict):
+        told = next((told[name] for name in ("message", "detail") if told.get(name)), told)
+    text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False) if told else ""
+    if page := re.search("<title>(.*?)</title>|<body.*", text, re.IGNORECASE | re.DOTALL):
+        text = page[1] or re.sub("<[^>]*>", " ", page[0])
+    return " ".join(text.split())
 
 
 @dataclass(slots=True)
@@ -226,15 +246,19 @@ class Endpoint:
         return self._leases[loop]
 
     def _status_error(self, model: str, error: openai.APIStatusError) -> ModelError:
-        status, message = error.status_code, self._redact(error.message)
+        status, told = error.status_code, self._redact(text_of_error(error))
         where = f"{model} at {self.address}"
+        reason = f"{status}: {shorten(told)}" if told else str(status)
         if status in (401, 403):
-            return ModelError(f"{where} refused the key ({status}: {message}); check api_key")
-        if status == 404:
-            return ModelError(f"{where} was not found (404: {message}); check model_name and base_url")
+            return ModelError(f"{where} refused the key ({reason}); check api_key")
+        if status == 402:
+            return ModelError(f"{where} wants to be paid first ({reason}); see your account there")
+        if status in (404, 405):
+            hint = "check model_name and base_url (what stands before /chat/completions or /embeddings, often /v1)"
+            return ModelError(f"{where} was not found ({reason}); {hint}")
         if status in (408, 409, 429) or status >= 500:
-            return ModelUnavailableError(f"{where} is not available now ({status}: {message}); try again later")
-        return ModelRefusedError(f"{where} refused the request ({status}: {message}); correct what it names")
+            return ModelUnavailableError(f"{where} is not available now ({reason}); try again later")
+        return ModelRefusedError(f"{where} refused the request ({reason}); correct what it names")
 
     def _redact(self, text: str) -> str:
         key = self._key.get_secret_value()

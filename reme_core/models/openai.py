@@ -15,7 +15,7 @@ from openai.types import CreateEmbeddingResponse
 
 from reme_core.errors import ModelAnswerError
 from reme_core.models.base import InputType, OnCall, RemoteModel, Usage, Vectors, normalise
-from reme_core.models.endpoint import Endpoint
+from reme_core.models.endpoint import Endpoint, text_of_error
 
 MAX_CHARACTERS: Final = 8_000
 """How much of one text is sent."""
@@ -83,7 +83,7 @@ class OpenAIEmbedder(RemoteModel):
                 model=self._model, input=texts, encoding_format=encoding, extra_body=self._params
             )
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            if encoding == "float" or not re.search("encoding|base64", error.message):
+            if encoding == "float" or not re.search("encoding|base64", text_of_error(error)):
                 raise
             self._use_base64 = False
             return await self._create(client, texts)

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from reme_core.errors import ModelAnswerError
 from reme_core.given import storable
 from reme_core.models.base import Answer, Completion, Conversation, RemoteModel, Tool, Usage
+from reme_core.models.endpoint import text_of_error
 from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
 from reme_core.text.answers import strip_thinking
@@ -109,12 +110,13 @@ class OpenAIChat(RemoteModel):
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 # Only defaults: if a field that the user has set is refused, that must be an error.
                 ours = (set(self.defaults) | {"stream_options", "max_tokens"}) - set(self._params)
-                named = {key for key in ours & set(sent) if key == error.param or key in error.message}
+                told = text_of_error(error)
+                named = {key for key in ours & set(sent) if key == error.param or key in told}
                 if not named:
                     raise
                 refused |= named
                 # A bound that is too large for this prompt is not for the next.
-                lasts = any(words in error.message.lower() for words in ("unsupported", "not support"))
+                lasts = any(words in told.lower() for words in ("unsupported", "not support"))
                 unsupported |= named if lasts else named - {"max_tokens"}
             else:
                 # The messages of some servers quote the request; only now it is known that the fields were the reason.

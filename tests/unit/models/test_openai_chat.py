@@ -299,6 +299,37 @@ async def test_an_unknown_model_is_named(loopback: Loopback, chat: OpenAIChat):
         await chat.complete(ASK)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (422, {"error": "the input is too short", "error_type": "Validation"}, "(422: the input is too short)"),  # TEI
+        (400, {"object": "error", "message": "no such role", "code": 400}, "(400: no such role)"),  # older vLLM
+        (422, {"detail": [{"loc": ["body", "n"], "msg": "not a number"}]}, "not a number"),  # FastAPI
+        (400, [{"error": {"code": 400, "message": "no such field", "status": "INVALID"}}], "(400: no such field)"),
+        (403, b"<html><head><title>403\nForbidden</title></head>" + b"<p>sorry</p>" * 999, "(403: 403 Forbidden)"),
+        (502, b"<html><body><h1>Bad Gateway</h1>nginx</body></html>", "(502: Bad Gateway nginx)"),
+        (404, b"404 page not found", "(404: 404 page not found)"),  # Ollama, without /v1
+        (402, {"error": {"message": "Insufficient Balance"}}, "wants to be paid first (402: Insufficient Balance)"),
+        (405, b"", "was not found (405)"),
+        (400, b"tea " * 999, "tea …)"),
+    ],
+)
+async def test_what_a_server_says_about_an_error_is_told_whatever_its_form(
+    loopback: Loopback, chat: OpenAIChat, status: int, body: object, told: str
+):
+    loopback.fail(status, times=9, body=body)
+    with pytest.raises(ModelError) as raised:
+        await chat.complete(ASK)
+    assert told in str(raised.value)
+    assert len(str(raised.value)) < 800
+
+
+async def test_a_field_that_is_refused_in_another_form_than_openais_is_left_out(loopback: Loopback, chat: OpenAIChat):
+    loopback.fail(422, body={"detail": [{"type": "extra_forbidden", "loc": ["body", "temperature"], "msg": "extra"}]})
+    await chat.complete(ASK)
+    assert ["temperature" in body for body in loopback.bodies()] == [True, False]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 async def test_a_stream_leaves_thinking_out_wherever_it_is_cut(loopback: Loopback, chat: OpenAIChat, size: int):
     text = "<think>Is 3 < 4?\nThen tea.</think>\n\nAda drinks <b>tea</b>; 2 < 3.\n<think>more</think>\nThe <think> tag."
