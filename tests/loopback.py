@@ -135,6 +135,7 @@ class Loopback:
         """How a streamed answer is cut."""
         self._script: deque[Script] = deque(["ok"])
         self._faults: deque[Callable[[Answer], Answer | Awaitable[Answer]]] = deque()
+        self._otherwise: Callable[[Body], Answer | None] = lambda _: None
 
     def chat(self, *replies: Script) -> None:
         """What chat requests are answered with, in turn; the last reply repeats.
@@ -166,6 +167,10 @@ class Loopback:
     def send_blanks(self, count: int) -> None:
         """Send blank lines before the next answer, as servers do that keep a connection alive."""
         self._faults.append(lambda answer: replace(answer, blanks=count))
+
+    def answer_otherwise(self, to: Callable[[Body], Answer | None]) -> None:
+        """Answer each request with what `to` makes of its body, unless that is None."""
+        self._otherwise = to
 
     def slow(self, seconds: float, *, times: int = 1) -> None:
         """Answer the next requests late."""
@@ -201,7 +206,7 @@ class Loopback:
             self.requests.append(request)
             if self.latency:
                 await asyncio.sleep(self.latency)
-            answer = self._answer(request)
+            answer = self._otherwise(request.body) or self._answer(request)
             if self._faults:
                 changed = self._faults.popleft()(answer)
                 answer = changed if isinstance(changed, Answer) else await changed

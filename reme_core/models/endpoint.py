@@ -33,6 +33,14 @@ _MOST_BYTES, _MOST_EMBEDDING_BYTES = 8 * 2**20, 64 * 2**20  # of one answer: a m
 _MOST_TOLD = 500  # characters of what a server says about an error: some send a web page
 _LONGEST_SECONDS = 1800.0  # for one answer: while a request waits, DeepSeek sends blank lines for up to half an hour
 
+# Each server has words of its own, and llama.cpp the status 500.
+TOO_MUCH: Final = re.compile(
+    r"too (?:long|large|big|many (?!requests))|(?:larger|longer|less) than|at most|maximum|max (?:\d|allowed|input)"
+    r"|exceed|length should|up to \d",
+    re.IGNORECASE,
+)
+"""How servers say that a text is too long for them, or that these are too many."""
+
 _IS_VERSION_2 = openai.__version__.startswith("2.")
 _transport: Any = importlib.import_module("httpx" if _IS_VERSION_2 else "httpx2")
 # In the middle of a stream, version 2 of the SDK raises the errors of its transport, and version 3 wraps them.
@@ -68,9 +76,12 @@ class _LimitedStream(_transport.AsyncByteStream):  # type: ignore[misc]  # which
 
 
 async def _limit_body(response: Any) -> None:
+    """Limit the body of an answer; and let the SDK not ask again for what is too much for the server."""
     url = response.request.url
     most = _MOST_EMBEDDING_BYTES if url.path.endswith("/embeddings") else _MOST_BYTES
     response.stream = _LimitedStream(response.stream, most, f"{url.scheme}://{url.netloc.decode()}{url.path}")
+    if response.status_code == 500 and TOO_MUCH.search((await response.aread()).decode(errors="replace")):
+        response.headers["x-should-retry"] = "false"
 
 
 def shorten(text: str) -> str:
@@ -256,7 +267,7 @@ class Endpoint:
         if status in (404, 405):
             hint = "check model_name and base_url (what stands before /chat/completions or /embeddings, often /v1)"
             return ModelError(f"{where} was not found ({reason}); {hint}")
-        if status in (408, 409, 429) or status >= 500:
+        if status in (408, 409, 429) or (status >= 500 and not (status == 500 and TOO_MUCH.search(told))):
             return ModelUnavailableError(f"{where} is not available now ({reason}); try again later")
         return ModelRefusedError(f"{where} refused the request ({reason}); correct what it names")
 

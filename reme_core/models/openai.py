@@ -13,13 +13,14 @@ import numpy as np
 import openai
 from openai.types import CreateEmbeddingResponse
 
-from reme_core.errors import ModelAnswerError
+from reme_core.errors import ModelAnswerError, ModelRefusedError
 from reme_core.models.base import InputType, OnCall, RemoteModel, Usage, Vectors, normalise
-from reme_core.models.endpoint import Endpoint, text_of_error
+from reme_core.models.endpoint import TOO_MUCH, Endpoint, text_of_error
 
 MAX_CHARACTERS: Final = 8_000
 """How much of one text is sent."""
-# The common limit is 8,192 tokens, and a Chinese character may be one token.
+# The common limit is 8,192 tokens, and a Chinese character may be one token. Many models have one of 512.
+_LEAST_CHARACTERS: Final = 200  # of a text that is cut since the server calls it too long
 
 
 class OpenAIEmbedder(RemoteModel):
@@ -61,11 +62,24 @@ class OpenAIEmbedder(RemoteModel):
         with self._report(f"embed_{input_type}") as usage:
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._request(batch, usage)) for batch in batches]
+                    tasks = [group.create_task(self._request_parts(batch, usage)) for batch in batches]
             except BaseExceptionGroup as failures:
                 # One batch has failed, and the others were cancelled because of it.
                 raise failures.exceptions[0] from None
             return normalise(np.concatenate([task.result() for task in tasks]))
+
+    async def _request_parts(self, texts: list[str], usage: Usage) -> Vectors:
+        """The vectors of a batch; what is too much for the server is asked for in halves, and of a text the first."""
+        try:
+            return await self._request(texts, usage)
+        except ModelRefusedError as refusal:
+            if not TOO_MUCH.search(str(refusal)) or (len(texts) == 1 and len(texts[0]) < _LEAST_CHARACTERS):
+                raise
+        if len(texts) == 1:
+            return await self._request_parts([texts[0][: len(texts[0]) // 2]], usage)
+        middle = len(texts) // 2
+        first = await self._request_parts(texts[:middle], usage)
+        return np.concatenate([first, await self._request_parts(texts[middle:], usage)])
 
     async def _request(self, texts: list[str], usage: Usage) -> Vectors:
         async with self._endpoint.session(self._model) as client:

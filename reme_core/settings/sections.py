@@ -119,7 +119,7 @@ class EmbeddingSettings(ModelSettings):
     dimensions: int | None = Field(default=None, ge=1)
     """Sent to the endpoint only if set, since some servers refuse the field."""
     batch_size: int = Field(default=0, ge=0)
-    """Texts in one request; 0 is the provider's limit."""
+    """Most texts in one request; 0 is the provider's limit, or 128. A batch that a server refuses is sent in parts."""
 
 
 class RerankSettings(ModelSettings):
