@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 JsonMode = Literal["json_schema", "json_object", "plain"]
 
+_THINKING_TOKENS: Final = 25_000  # what OpenAI's guide to reasoning models says to leave for it
+
 _MODES: Final[tuple[JsonMode, ...]] = get_args(JsonMode)
 
 
@@ -42,6 +44,8 @@ class OpenAIChat(RemoteModel):
     # What this server has refused: these fields, and the modes before this one.
     _unsupported: frozenset[str] = frozenset()
     _json_mode: JsonMode = "json_schema"
+    _thinking_tokens: int = 0
+    """How much longer than asked an answer may be, once the model has shown that it thinks, which counts as well."""
 
     async def complete(self, messages: Conversation, *, tools: Sequence[Tool] = (), purpose: str = "") -> Completion:
         """Answer in text, or by calling `tools`; see `ChatModel.complete`."""
@@ -68,10 +72,10 @@ class OpenAIChat(RemoteModel):
         off again, what can be read of it is taken, since a small model may never end.
         """
         wire = _to_wire(messages)
-        bound = not max_tokens or self._params.keys() & {"max_tokens", "max_completion_tokens"}
-        options = self._options({} if bound else {"max_tokens": max_tokens})
+        bound = 0 if self._params.keys() & {"max_tokens", "max_completion_tokens"} else max_tokens or 0
 
         async def answer(asked: list[Wire]) -> Answer:
+            options = self._options({"max_tokens": bound + self._thinking_tokens} if bound else {})
             return await self._answer_once(asked, schema, options, purpose, is_last=asked is not wire)
 
         return await correct_once(answer, wire, schema)
@@ -132,6 +136,8 @@ class OpenAIChat(RemoteModel):
             text = self._read_message(answer, usage).content or ""
             if answer.choices[0].finish_reason != "length":
                 return read_answer(text, schema)
+            if not strip_thinking(text):
+                self._thinking_tokens = _THINKING_TOKENS
             # The beginning of an answer can often be read as if it were the whole.
             if is_last:
                 with suppress(ModelAnswerError):

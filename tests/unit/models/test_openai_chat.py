@@ -234,6 +234,18 @@ async def test_of_an_answer_that_is_cut_off_again_what_can_be_read_is_taken_and_
         await chat.complete_as(ASK, Facts)
 
 
+@pytest.mark.parametrize("thought", ["<think>Well, let me", {"reasoning_content": "Well, let me", "content": ""}])
+async def test_a_model_that_thought_until_it_was_cut_off_may_answer_longer_from_then_on(
+    loopback: Loopback, chat: OpenAIChat, thought: Any
+):
+    whole = {"facts": [{"text": "tea"}]}
+    loopback.chat(thought, whole)
+    loopback.replace(cut)
+    for _ in range(2):
+        assert await chat.complete_as(ASK, Facts, max_tokens=100) == Facts.model_validate(whole)
+    assert [body["max_tokens"] for body in loopback.bodies()] == [100, 25_100, 25_100]
+
+
 @pytest.mark.parametrize("reply", ["I would rather not.", "", '{"facts": 3}', {"content": None}])
 async def test_an_answer_that_stays_unfit_raises_and_is_logged_with_its_text(
     loopback: Loopback, watched: OpenAIChat, calls: list[ModelCall], reply: Any
