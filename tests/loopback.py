@@ -45,6 +45,7 @@ class Recorded:
     body: Body
     headers: dict[str, str]
     beside: int = 1
+    query: str = ""
 
 
 @dataclass
@@ -200,7 +201,9 @@ class Loopback:
             data, more = data + event.get("body", b""), event.get("more_body", False)
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         answering = self._answering
-        request = Recorded(scope["path"], json.loads(data or b"{}"), headers, len(answering) + 1)
+        request = Recorded(
+            scope["path"], json.loads(data or b"{}"), headers, len(answering) + 1, scope["query_string"].decode()
+        )
         answering.append(request)
         try:
             self.requests.append(request)

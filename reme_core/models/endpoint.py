@@ -15,8 +15,9 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 from weakref import WeakKeyDictionary
 
 import openai
@@ -129,6 +130,7 @@ class Endpoint:
 
     Args:
         base_url: The address before the paths, such as `https://api.openai.com/v1`; white space around it is left out.
+            What it asks for (`?api-version=2024-10-21`) is asked for with each request.
         api_key: The key, which appears in no repr, log or error; white space around it is left out. Many local servers
             need none.
         timeout_seconds: How long each attempt waits for the server to send something.
@@ -155,6 +157,10 @@ class Endpoint:
             _ = urlsplit(self.base_url).port  # the transport itself finds only while it connects that it is too large
         except (_transport.InvalidURL, ValueError) as error:
             raise ConfigurationError(f"base_url {self.base_url!r} is no address: {error}; correct it") from None
+        if not re.match("https?://[^/]", self.base_url):
+            raise ConfigurationError(
+                f"base_url {self.base_url!r} is no address; it begins with http:// or https:// and a host"
+            )
         key = (api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key).strip()
         if not (key.isascii() and key.isprintable()):
             raise ConfigurationError(
@@ -245,8 +251,13 @@ class Endpoint:
             _open.setdefault(loop, _Connections(http))  # another request may have made them meanwhile
         if loop not in self._leases:
             _open[loop].holders += 1
-            client = openai.AsyncOpenAI(
-                base_url=self.base_url,
+            address, _, query = self.base_url.partition("?")
+            asked = dict(parse_qsl(query))
+            # Azure's older addresses name a version, and take the key by another header.
+            version = asked.get("api-version")
+            client = (partial(openai.AsyncAzureOpenAI, api_version=version) if version else openai.AsyncOpenAI)(
+                base_url=address,
+                default_query=asked,
                 # Without a key the SDK would take one from the environment and send it to this server.
                 api_key=self._key.get_secret_value() or "unset",
                 http_client=_open[loop].http,

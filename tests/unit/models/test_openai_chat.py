@@ -342,6 +342,23 @@ async def test_a_field_that_is_refused_in_another_form_than_openais_is_left_out(
     assert ["temperature" in body for body in loopback.bodies()] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("query", "header"),
+    [("api-version=2024-10-21", ("api-key", KEY)), ("tenant=a%26b", ("authorization", f"Bearer {KEY}"))],
+)
+async def test_what_the_query_of_an_address_asks_for_is_asked_for_with_each_request(
+    loopback: Loopback, query: str, header: tuple[str, str]
+):
+    model = OpenAIChat("gpt", Endpoint(f"{loopback.url}/openai/deployments/mine/?{query}", KEY))
+    await model.complete(ASK)
+    await model.aclose()
+    [request] = loopback.requests
+    assert (request.path, request.query) == ("/v1/openai/deployments/mine/chat/completions", query)
+    assert {name: request.headers.get(name) for name in ("api-key", "authorization")} == {
+        "api-key": None, "authorization": None, header[0]: header[1]
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 async def test_a_stream_leaves_thinking_out_wherever_it_is_cut(loopback: Loopback, chat: OpenAIChat, size: int):
     text = "<think>Is 3 < 4?\nThen tea.</think>\n\nAda drinks <b>tea</b>; 2 < 3.\n<think>more</think>\nThe <think> tag."
@@ -411,7 +428,17 @@ async def test_the_key_is_in_no_repr(chat: OpenAIChat):
     assert KEY not in repr(chat) + repr(vars(chat)) + repr(vars(chat._endpoint))
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://local\nhost/v1", "http://127.0.0.1:99999999"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1",
+        "http://local\nhost/v1",
+        "http://127.0.0.1:99999999",
+        "localhost:11434/v1",
+        "127.0.0.1",
+        "https://",
+    ],
+)
 def test_what_is_no_address_is_refused_at_once(url: str):
     with pytest.raises(ConfigurationError, match="is no address"):
         Endpoint(url)
