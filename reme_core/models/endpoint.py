@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
+from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 import openai
@@ -33,6 +34,11 @@ CONNECT_SECONDS: Final = 10.0
 _MOST_BYTES, _MOST_EMBEDDING_BYTES = 8 * 2**20, 64 * 2**20  # of one answer: a model may repeat itself for ever
 _MOST_TOLD = 500  # characters of what a server says about an error: some send a web page
 _LONGEST_SECONDS = 1800.0  # for one answer: while a request waits, DeepSeek sends blank lines for up to half an hour
+
+_ADVICE: Final = {
+    "CERTIFICATE_VERIFY": "name the file with its certificate, or with that of who signed it, in SSL_CERT_FILE",
+    "WRONG_VERSION": "it speaks no https here: write http:// in base_url",
+}
 
 # Each server has words of its own, and llama.cpp the status 500.
 TOO_MUCH: Final = re.compile(
@@ -197,7 +203,7 @@ class Endpoint:
                 yield lease.client
             except openai.APITimeoutError:
                 raise ModelUnavailableError(
-                    f"{model} at {self.address} did not answer within {self._timeout_seconds:g} s; raise "
+                    f"{self._where(model)} did not answer within {self._timeout_seconds:g} s; raise "
                     "timeout_seconds, or see whether the server is overloaded"
                 ) from None
             except _CONNECTION_ERRORS as error:
@@ -205,9 +211,10 @@ class Endpoint:
                 if isinstance(error.__cause__, ModelError):
                     raise error.__cause__ from None
                 cause = self._redact(str(error.__cause__ or error)) or "the connection broke off"
-                raise ModelUnavailableError(
-                    f"{model} at {self.address} could not be reached ({cause}); check base_url, and that it is running"
-                ) from None
+                advice = next(
+                    (told for sign, told in _ADVICE.items() if sign in cause), "check base_url, and that it is running"
+                )
+                raise ModelUnavailableError(f"{self._where(model)} could not be reached ({cause}); {advice}") from None
             except openai.APIStatusError as error:
                 raise self._status_error(model, error) from None
             except openai.APIError as error:
@@ -247,7 +254,14 @@ class Endpoint:
         loop = asyncio.get_running_loop()
         if loop not in _open:
             # In a thread, since it reads files.
-            http = await asyncio.to_thread(openai.DefaultAsyncHttpxClient, event_hooks={"response": [_limit_body]})
+            try:
+                http = await asyncio.to_thread(openai.DefaultAsyncHttpxClient, event_hooks={"response": [_limit_body]})
+            except (ImportError, OSError, ValueError, _transport.InvalidURL) as error:
+                # Of a variable of the environment, or of what it names.
+                raise ModelError(
+                    f"no model can be reached from here ({error or type(error).__name__}); see HTTP_PROXY, HTTPS_PROXY,"
+                    " ALL_PROXY and SSL_CERT_FILE in the environment"
+                ) from None
             _open.setdefault(loop, _Connections(http))  # another request may have made them meanwhile
         if loop not in self._leases:
             _open[loop].holders += 1
@@ -267,9 +281,15 @@ class Endpoint:
             self._leases[loop] = _Lease(client, asyncio.Semaphore(self._max_concurrency))
         return self._leases[loop]
 
+    def _where(self, model: str) -> str:
+        parts, proxies = urlsplit(self.base_url), getproxies()
+        is_by_proxy = (proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.hostname or "")
+        by = " (by the proxy that the environment names, unless NO_PROXY has the host)" if is_by_proxy else ""
+        return f"{model} at {self.address}{by}"
+
     def _status_error(self, model: str, error: openai.APIStatusError) -> ModelError:
         status, told = error.status_code, self._redact(text_of_error(error))
-        where = f"{model} at {self.address}"
+        where = self._where(model)
         reason = f"{status}: {shorten(told)}" if told else str(status)
         if status in (401, 403):
             return ModelError(f"{where} refused the key ({reason}); check api_key")

@@ -229,6 +229,34 @@ async def test_nobody_at_the_address_is_unavailable():
     await embedder.aclose()
 
 
+@pytest.mark.parametrize(("name", "value"), [("ALL_PROXY", "socks9://127.0.0.1:1"), ("SSL_CERT_FILE", "/no/such.pem")])
+async def test_a_variable_with_which_nothing_can_be_reached_is_named(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ModelError, match=name):
+        await embedder_at(loopback).embed(["tea"])
+
+
+async def test_a_proxy_of_the_environment_is_told_and_so_is_an_address_without_https(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+):
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://ann:secret@127.0.0.1:9")
+    proxied = OpenAIEmbedder("embed-1", Endpoint(loopback.url, KEY, max_retries=0))
+    with pytest.raises(
+        ModelUnavailableError, match="by the proxy that the environment names, unless NO_PROXY"
+    ) as raised:
+        await proxied.embed(["tea"])
+    assert "secret" not in str(raised.value)
+    await proxied.aclose()
+    mistaken = OpenAIEmbedder("embed-1", Endpoint(loopback.url.replace("http:", "https:"), KEY, max_retries=0))
+    with pytest.raises(ModelUnavailableError, match="write http:// in base_url"):
+        await mistaken.embed(["tea"])
+    await mistaken.aclose()
+
+
 @pytest.mark.parametrize("content_type", ["application/json", "text/html"])
 async def test_a_web_page_instead_of_an_answer_is_told_apart(
     loopback: Loopback, embedder: OpenAIEmbedder, content_type: str
