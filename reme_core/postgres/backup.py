@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from psycopg import DataError, IntegrityError, sql
 
 from reme_core.errors import ConflictError, LibraryError, NotFoundError
-from reme_core.postgres import migrate
+from reme_core.postgres import distribute, migrate
 from reme_core.postgres.connect import Connection, connect
 from reme_core.postgres.errors import mask_password, translating_errors
 from reme_core.text.whole_files import replacement_of
@@ -145,6 +145,7 @@ def restore(url: str, path: Path) -> BackupReport:
         with _session(url) as connection:
             _fill(connection, archive, manifest, path, url)
         migrate.upgrade(url)
+        distribute.continue_numbering(url)
         with _session(url) as connection:
             connection.execute("analyze")
     return manifest.report
@@ -182,6 +183,7 @@ def _fill(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, 
         raise LibraryError(problem, path=str(path))
     # Tables that others refer to come first.
     order = list(TopologicalSorter({table: set(refers) for table, refers, _ in found}).static_order())
+    migrate.allow_triggers(connection)
     for table in order:
         # Postgres allows no `COPY FROM` under row-level security. If the restore fails, this is rolled back with it.
         connection.execute(_alter("no force row level security", table))
@@ -281,9 +283,11 @@ def _manifest(archive: zipfile.ZipFile, path: Path) -> Manifest:
 def _session(url: str, how: str = "") -> Iterator[Connection]:
     """A transaction of the login role that sees all workspaces; `how` is what `begin` says of it."""
     with translating_errors(url), connect(url, application_name="reme-core backup") as connection:
-        values: Mapping[str, Any] = {"search_path": migrate.search_path(connection), **_SETTINGS}
+        search_path = migrate.search_path(connection)
         connection.rollback()  # psycopg began a transaction for `search_path`
         connection.execute(f"begin {how}".encode())
-        for name, value in values.items():
-            connection.execute("select set_config(%s, %s, true)", [name, value])
+        connection.execute(f"set local search_path = {search_path}".encode())
+        for name, value in _SETTINGS.items():
+            # Of `set local` the nodes of a cluster hear, which calculate the sums.
+            connection.execute(f"set local {name} = '{value}'".encode())
         yield connection

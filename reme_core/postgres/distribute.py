@@ -85,8 +85,16 @@ def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None)
         if on_step is not None:
             on_step(len(to_do), len(to_do))
         _grant_on_nodes(connection, url)
+        _number_on_nodes(connection, url)
         _require_service(connection, url)
     return to_do
+
+
+def continue_numbering(url: str) -> None:
+    """Let nodes number changes from above those that rows have which were restored; without nodes, nothing is done."""
+    with translating_errors(url), connect(url, autocommit=True) as connection:
+        if _is_distributed(connection):
+            _number_on_nodes(connection, url)
 
 
 def nodes(url: str, workspace: str = "") -> tuple[list[Node], str | None]:
@@ -114,6 +122,7 @@ def rebalance(url: str, *, on_step: OnStep | None = None) -> int:
         if not _is_distributed(connection):
             raise SchemaError(f"{mask_password(url)} is not distributed; run `reme db distribute` first")
         _grant_on_nodes(connection, url)  # a node may be new
+        _number_on_nodes(connection, url)
         moves = connection.execute(
             "select shardid, sourcename, sourceport, targetname, targetport"
             " from get_rebalance_table_shards_plan('reme.workspace')"
@@ -181,9 +190,19 @@ def _grant_on_nodes(connection: Connection, url: str) -> None:
     migrate.grant_to_service(connection)
     grant = f"grant usage on all sequences in schema reme to {ROLE}"
     alone = f"do $$ begin perform set_config('citus.enable_ddl_propagation', 'off', true); {grant}; end $$"
-    for success, result in connection.execute("select success, result from run_command_on_workers(%s)", [alone]):
+    _run_on_nodes(connection, url, alone)
+
+
+def _number_on_nodes(connection: Connection, url: str) -> None:
+    # A node numbers what it writes by itself. Rows of a backup may have been written by a node of the same number.
+    for server, last in connection.execute(_LAST_NUMBERS).fetchall():
+        _run_on_nodes(connection, url, _NUMBER_FROM.format(server=server, last=last))
+
+
+def _run_on_nodes(connection: Connection, url: str, statement: str) -> None:
+    for success, result in connection.execute("select success, result from run_command_on_workers(%s)", [statement]):
         if not success:
-            raise SchemaError(f"a node of {mask_password(url)} refused `{grant}`: {result}")
+            raise SchemaError(f"a node of {mask_password(url)} refused `{statement}`: {result}")
 
 
 def _require_service(connection: Connection, url: str) -> None:
@@ -268,6 +287,15 @@ _NODE_OF = """
 select n.nodename || ':' || n.nodeport
 from pg_dist_placement p join pg_dist_node n using (groupid)
 where n.noderole = 'primary' and p.shardid = get_shard_id_for_distribution_column('reme.workspace', %s::text)
+"""
+# By the server that wrote them: how that numbers is told at `reme.add_to_history`.
+_LAST_NUMBERS = """
+select (history_id >> 48) & 255, max(history_id & ((1::bigint << 56) - 1)) from reme.memory_history group by 1
+"""
+_NUMBER_FROM = """
+select setval(seqrelid::regclass, {last}) from pg_sequence
+where seqrelid = 'reme.memory_history_history_id_seq'::regclass and seqmin >> 48 = {server}
+  and coalesce(pg_sequence_last_value(seqrelid), 0) < {last}
 """
 _ALTER_IDENTITY = sql.SQL("alter table {} replica identity full")
 

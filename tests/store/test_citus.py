@@ -17,10 +17,10 @@ from pydantic import SecretStr
 from reme_core import store
 from reme_core.engine import Engine
 from reme_core.errors import SchemaError
-from reme_core.postgres import distribute, migrate
+from reme_core.postgres import backup, distribute, migrate
 from reme_core.settings import Settings
 from reme_core.types import HistoryEntry, Memory, Message
-from tests.citus import cluster_database
+from tests.citus import cluster_database, empty
 from tests.conftest import CITUS_URL
 
 on_a_cluster = pytest.mark.skipif(not CITUS_URL, reason="REME_TEST_CITUS_URL names no cluster")
@@ -120,6 +120,37 @@ async def test_who_was_connected_while_tables_were_distributed_goes_on(cluster_u
         assert [hit.content for hit in (await engine.recall("alice", "tea?")).hits] == ["Alice likes green tea"]
         await engine.memories.add("alice", "Alice likes black tea")
         assert len(await engine.memories.list("alice")) == 2
+
+
+@on_a_cluster
+async def test_a_backup_is_restored_into_a_cluster_and_from_one(
+    database_url: str, empty_database_url: str, tmp_path: Path
+) -> None:
+    """A node with a time zone of its own gave sums with which no backup could be restored."""
+    names = ("alice", "bob", "carol", "dave")
+    async with Engine(Settings(database_url=SecretStr(database_url))) as engine:
+        for name in names:
+            await engine.memories.add(name, Memory(memory_id="m1", content=f"{name} likes tea"))
+    database = rows(database_url, "select current_database()")[0][0]
+    on_nodes = "set citus.enable_ddl_propagation = off"
+    for worker in workers(database_url):
+        run(worker, on_nodes, f"alter database {database} set timezone = 'Asia/Tokyo'")
+    try:
+        made = backup.backup(database_url, tmp_path / "cluster.zip")
+        assert backup.restore(empty_database_url, tmp_path / "cluster.zip") == made
+        assert backup.backup(empty_database_url, tmp_path / "server.zip") == made
+        empty(database_url)
+        for worker in workers(database_url):  # as on new servers
+            run(worker, "select setval(seqrelid::regclass, seqmin, false) from pg_sequence where seqmin > 1")
+        assert backup.restore(database_url, tmp_path / "server.zip") == made
+    finally:
+        for worker in workers(database_url):
+            run(worker, on_nodes, f"alter database {database} reset timezone")
+    async with Engine(Settings(database_url=SecretStr(database_url))) as engine:
+        for name in names:
+            assert [hit.content for hit in (await engine.recall(name, "Who likes tea?")).hits] == [f"{name} likes tea"]
+            await engine.memories.update(name, "m1", content=f"{name} likes coffee")
+            assert [e.operation for e in await engine.memories.history(name, "m1")] == ["insert", "update"]
 
 
 @on_a_cluster
