@@ -20,6 +20,8 @@ class Capability(enum.StrEnum):
     """A turn can be watched while it runs: `Conversation.stream`."""
     TOOLS = "tools"
     """An agent can call tools within a turn. Give it `clock` as a tool; its error must reach the framework."""
+    PARALLEL = "parallel"
+    """The model can call several tools in one answer: all of `Reply.calls`."""
     USAGE = "usage"
     """The framework reports tokens: `Conversation.usage`."""
     BESIDE = "beside"
@@ -40,6 +42,8 @@ class Capability(enum.StrEnum):
     """All that an agent is told until it begins anew is one conversation, with one `session_id`."""
     RESETS = "resets"
     """An agent can begin another conversation: `Conversation.reset`."""
+    RESUMES = "resumes"
+    """A conversation can go on in another process: `Conversation.resume`."""
     NAMES = "names"
     """Agents have names. Call the agent `AGENT`."""
     TASKS = "tasks"
@@ -99,6 +103,10 @@ class Conversation(ABC):
     async def reset(self) -> None:
         """Let the agent begin another conversation, with the same memory (`Capability.RESETS`)."""
         raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no reset")
+
+    async def resume(self) -> None:
+        """Go on as another process would: with what the application saved, and a new agent and memory (`RESUMES`)."""
+        raise NotImplementedError(f"{type(self).__name__} claims the capability, but has no resume")
 
     async def take_task(self, task: str, asker: str) -> None:
         """Run a turn in which another agent, of the name `asker`, gives this one a task by a tool (`Capability.TASKS`).

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reme_core.prompts.fence import NOTE
@@ -33,6 +33,13 @@ class Reply:
     arguments: str = "{}"
     call_id: str = "call-1"
     error: str = ""
+    beside: tuple[Reply, ...] = ()
+    """Calls of tools in the same answer as this one (`Capability.PARALLEL`)."""
+
+    @property
+    def calls(self) -> tuple[Reply, ...]:
+        """The calls of tools in this answer, each as a reply."""
+        return (self, *self.beside) if self.tool else ()
 
 
 @dataclass(slots=True)
@@ -55,6 +62,11 @@ class ScriptedModel:
     def call(self, tool: str, *, call_id: str = "", **arguments: Any) -> None:
         """Answer the next prompt by calling a tool; the id of the call is new, unless one is given."""
         self._script.append(Reply(tool=tool, arguments=json.dumps(arguments), call_id=call_id or new_id()))
+
+    def call_at_once(self, tool: str, *arguments: dict[str, Any]) -> None:
+        """Answer the next prompt by calling a tool several times, each with other arguments (`Capability.PARALLEL`)."""
+        first, *others = [Reply(tool=tool, arguments=json.dumps(given), call_id=new_id()) for given in arguments]
+        self._script.append(replace(first, beside=tuple(others)))
 
     def fail(self) -> None:
         """Answer the next prompt with an error, as a model does that is overloaded."""

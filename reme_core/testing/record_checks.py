@@ -123,6 +123,25 @@ async def _what_is_said_after_a_reset_is_another_conversation(stage: Stage) -> N
     expect(len(sessions) == 2, f"there were two conversations; stored are those with the ids {sessions}")
 
 
+@check(Rule.DELTA, Capability.RESUMES, Capability.SESSIONS, Capability.TOOLS)
+async def _a_conversation_that_goes_on_in_another_process_is_not_written_again(stage: Stage) -> None:
+    conversation, model = await stage.talk()
+    model.call("clock", city="Lisbon")
+    await conversation.say(STATEMENT)
+    before = await stage.transcript()
+    await conversation.resume()
+    await conversation.say("Thank you!")
+    await conversation.aclose()
+    stored = await stage.transcript()
+    new = [(message.role, message.content) for message in stored[len(before) :]]
+    expect(
+        new == [("user", "Thank you!"), ("assistant", "ok")],
+        f"the conversation went on with one question and its answer; newly stored are {new}",
+    )
+    sessions = {message.session_id for message in stored}
+    expect(len(sessions) == 1, f"one conversation went on in another process; it is stored as {sessions}")
+
+
 async def _ask_for_the_time(stage: Stage) -> None:
     """Run a turn in which the agent calls the clock before it answers."""
     conversation, model = await stage.talk()

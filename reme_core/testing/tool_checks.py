@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from typing import Final
 
 from reme_core.store.tool_calls import ToolStatistics
@@ -30,6 +31,26 @@ async def _each_call_is_counted_once_and_a_failure_as_one(stage: Stage) -> None:
     seen = f"tool memory counts {clock.calls} calls of which {clock.successes} worked, and knows {clock.recent_errors}"
     expect((clock.calls, clock.successes) == (2, 1), f"of 2 calls of clock 1 failed; {seen}")
     expect("no clock in Atlantis" in " ".join(clock.recent_errors), f"the error of clock is missing; {seen}")
+
+
+@check(Rule.TOOLS, Capability.TOOLS, Capability.PARALLEL)
+async def _calls_that_are_made_at_once_are_each_kept_with_its_result(stage: Stage) -> None:
+    conversation, model = await stage.talk(kinds=KINDS)
+    told = {"Lisbon": "It is noon.", "Limbo": "", "Porto": "It is noon."}
+    model.call_at_once("clock", *({"city": city} for city in told))
+    await conversation.say("What time is it in three cities?")
+    await conversation.say("Thank you!")  # as above
+    await conversation.aclose()
+    stored = await stage.transcript()
+    results = [(message.tool_call_id, message.content) for message in stored if message.role == "tool"]
+    calls = [call for message in stored for call in message.tool_calls]
+    kept = {json.loads(call.arguments)["city"]: [text for name, text in results if name == call.id] for call in calls}
+    expect(
+        len(calls) == len(results) == 3, f"of 3 calls in one answer, {len(calls)} and {len(results)} results are stored"
+    )
+    expect(kept == {city: [text] for city, text in told.items()}, f"clock told {told}; the stored results are {kept}")
+    counted = [tool.calls for tool in await _statistics(stage)]
+    expect(counted == [3], f"clock was called 3 times in one answer; tool memory counts {counted}")
 
 
 @check(Rule.TOOLS, Capability.TOOLS)

@@ -116,10 +116,12 @@ class PlainConversation(Conversation):
             if not reply.tool:
                 return reply.text
             assert reply.tool == "clock"
-            call = ToolCall(id=reply.call_id, name=reply.tool, arguments=reply.arguments)
-            self.done.append(Message(role="assistant", author=AGENT, tool_calls=[call]))
-            self.done.append(Message(role="tool", content=self._call(reply, question), tool_call_id=call.id))
-            self.history.append(self.done[-1])
+            calls = [ToolCall(id=one.call_id, name=one.tool, arguments=one.arguments) for one in reply.calls]
+            self.done.append(Message(role="assistant", author=AGENT, tool_calls=calls))
+            for one in reply.calls:
+                call_id = reply.call_id if self.fault == "mixes up calls made at once" else one.call_id
+                self.done.append(Message(role="tool", content=self._call(one, question), tool_call_id=call_id))
+                self.history.append(self.done[-1])
 
     def _call(self, reply: Reply, question: Message) -> str:
         if self.fault == "hides tool calls":
@@ -174,6 +176,14 @@ class PlainConversation(Conversation):
         await self.say(task)
         ASKER.reset(token)
 
+    async def resume(self) -> None:
+        await self.turn.aclose()
+        self.turn = TurnMemory(**self.options)
+        if self.fault == "takes what goes on for another conversation":
+            self.session = new_id()
+        if self.fault == "writes again what goes on":
+            self.done = [message.model_copy(update={"message_id": new_id()}) for message in self.history]
+
     async def reset(self) -> None:
         if self.fault != "forgets to begin anew":
             self.session = new_id()
@@ -227,12 +237,16 @@ class PlainDriver(Driver):
         return PlainConversation(model, options, self.fault)
 
 
+GOES_ON = "a_conversation_that_goes_on_in_another_process_is_not_written_again"
 FAULTS = {
     "forgets the question": "known_in_another_conversation",
     "keeps the note of a cancelled turn": "a_turn_after_a_cancelled_one_has_a_note_of_its_own",
     "begins anew at each turn": "a_conversation_is_one_session_and_was_held_now",
     "takes now for long ago": "a_conversation_is_one_session_and_was_held_now",
     "mixes up equal ids": "equal_ids_in_two_conversations_are_two_messages",
+    "takes what goes on for another conversation": GOES_ON,
+    "writes again what goes on": GOES_ON,
+    "mixes up calls made at once": "calls_that_are_made_at_once_are_each_kept_with_its_result",
     "forgets to begin anew": "what_is_said_after_a_reset_is_another_conversation",
     "shares a workspace": "unknown_in_another_workspace",
     "forgets whose it is": "known_to_its_user_agent_and_run_only",

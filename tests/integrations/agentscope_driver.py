@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from agentscope.agent import Agent
@@ -39,13 +39,11 @@ class FakeModel(ChatModelBase):
     async def _call_api(self, model_name: str, messages: list[Msg], *args: Any, **options: Any) -> ChatResponse:
         formatted = await self.formatter.format(messages)
         reply = await self.scripted.answer([(str(m["role"]), _text(m)) for m in formatted])
-        block = (
-            ToolCallBlock(id=reply.call_id, name=reply.tool, input=reply.arguments)
-            if reply.tool
-            else TextBlock(text=reply.text)
-        )
+        blocks: list[Any] = [
+            ToolCallBlock(id=call.call_id, name=call.tool, input=call.arguments) for call in reply.calls
+        ]
         usage = ChatUsage(input_tokens=PROMPT_TOKENS, output_tokens=COMPLETION_TOKENS, time=0.1)
-        return ChatResponse(content=[block], is_last=True, usage=usage)
+        return ChatResponse(content=blocks or [TextBlock(text=reply.text)], is_last=True, usage=usage)
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -61,8 +59,10 @@ class AllowedTool(FunctionTool):
 
 
 class AgentScopeConversation(Conversation):
-    def __init__(self, agent: Agent, memory: ReMeMiddleware) -> None:
-        self.agent, self.memory = agent, memory
+    def __init__(
+        self, agent: Agent, memory: ReMeMiddleware, again: Callable[[AgentState], Awaitable[AgentScopeConversation]]
+    ) -> None:
+        self.agent, self.memory, self.again = agent, memory, again
         self.last: Msg | None = None
 
     async def say(self, text: str) -> str:
@@ -85,6 +85,12 @@ class AgentScopeConversation(Conversation):
         tools = Toolkit(tools=[AllowedTool(self.say)])
         boss = Agent(asker, "You are helpful.", FakeModel(model), toolkit=tools, middlewares=[self.memory])
         await boss.reply(UserMsg(name="user", content="Ask somebody."))
+
+    async def resume(self) -> None:
+        saved = self.agent.state.model_dump_json()
+        await self.aclose()
+        other = await self.again(AgentState.model_validate_json(saved))
+        self.agent, self.memory = other.agent, other.memory
 
     async def stream(self, text: str) -> AsyncIterator[Any]:
         async for event in self.agent.reply_stream(UserMsg(name="user", content=text)):
@@ -121,14 +127,18 @@ class AgentScopeDriver(Driver):
             Capability.IDS,
             Capability.SESSIONS,
             Capability.TASKS,
+            Capability.PARALLEL,
+            Capability.RESUMES,
         }
     )
 
     def __init__(self, mode: str = "static_control") -> None:
         self.mode = mode
 
-    async def start(self, model: ScriptedModel, options: dict[str, Any]) -> AgentScopeConversation:
+    async def start(
+        self, model: ScriptedModel, options: dict[str, Any], state: AgentState | None = None
+    ) -> AgentScopeConversation:
         memory = ReMeMiddleware(**options, mode=self.mode)  # type: ignore[arg-type]
         toolkit = Toolkit(tools=[AllowedTool(clock), *await memory.list_tools()])
-        agent = Agent(AGENT, "You are helpful.", FakeModel(model), toolkit=toolkit, middlewares=[memory])
-        return AgentScopeConversation(agent, memory)
+        agent = Agent(AGENT, "You are helpful.", FakeModel(model), toolkit=toolkit, middlewares=[memory], state=state)
+        return AgentScopeConversation(agent, memory, lambda state: self.start(model, options, state))

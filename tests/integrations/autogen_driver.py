@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Self
 
 from autogen_agentchat.agents import AssistantAgent
@@ -63,8 +64,8 @@ class FakeClient(ChatCompletionClient, Component[FakeConfig]):
         reply = await self.model.answer([(_role(message), _text(message)) for message in messages])
         usage = RequestUsage(prompt_tokens=PROMPT_TOKENS, completion_tokens=COMPLETION_TOKENS)
         if reply.tool:
-            call = FunctionCall(id=reply.call_id, name=reply.tool, arguments=reply.arguments)
-            return CreateResult(finish_reason="function_calls", content=[call], usage=usage, cached=False)
+            calls = [FunctionCall(id=call.call_id, name=call.tool, arguments=call.arguments) for call in reply.calls]
+            return CreateResult(finish_reason="function_calls", content=calls, usage=usage, cached=False)
         return CreateResult(finish_reason="stop", content=reply.text, usage=usage, cached=False)
 
     async def create_stream(
@@ -116,8 +117,9 @@ def _text(message: LLMMessage) -> str:
 
 
 class AutoGenConversation(Conversation):
-    def __init__(self, agent: AssistantAgent, memory: ReMeMemory) -> None:
-        self.agent, self.memory = agent, memory
+    def __init__(self, make: Callable[[], tuple[AssistantAgent, ReMeMemory]]) -> None:
+        self.make = make
+        self.agent, self.memory = make()
         self.last: TaskResult | None = None
 
     async def say(self, text: str) -> str:
@@ -139,6 +141,12 @@ class AutoGenConversation(Conversation):
         model.call(AGENT, task=task)
         boss = AssistantAgent(asker, FakeClient(model), tools=[AgentTool(self.agent)])
         await boss.run(task="Ask somebody.")
+
+    async def resume(self) -> None:
+        saved = json.loads(json.dumps(await self.agent.save_state()))
+        await self.aclose()
+        self.agent, self.memory = self.make()
+        await self.agent.load_state(saved)
 
     async def reset(self) -> None:
         await self.agent.on_reset(CancellationToken())
@@ -173,12 +181,17 @@ class AutoGenDriver(Driver):
         self.name = f"AutoGen, {how}"
         self.capabilities = {*QUIET, Capability.TOOLS, Capability.EXPORT, Capability.NAMES, Capability.IMAGES}  # type: ignore[misc,assignment]
         self.capabilities |= {Capability.IDS, Capability.SESSIONS, Capability.RESETS, Capability.TASKS}  # type: ignore[misc]
+        self.capabilities |= {Capability.PARALLEL}  # type: ignore[misc]
         if how == "agent":
-            self.capabilities |= {Capability.USAGE}  # type: ignore[misc]
+            # A conversation of stock agents goes on only where it has a name; see test_autogen_stock.py.
+            self.capabilities |= {Capability.USAGE, Capability.RESUMES}  # type: ignore[misc]
         if how != "memory":
             self.capabilities |= {Capability.SYSTEM}  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> AutoGenConversation:
+        return AutoGenConversation(lambda: self._agent(model, options))
+
+    def _agent(self, model: ScriptedModel, options: dict[str, Any]) -> tuple[AssistantAgent, ReMeMemory]:
         memory = ReMeMemory(**options)
         tools = [FunctionTool(clock, description="Tell the time of day.")]
         common: Mapping[str, Any] = {"tools": tools, "max_tool_iterations": 3, "system_message": "You are helpful."}
@@ -189,7 +202,7 @@ class AutoGenDriver(Driver):
             agent = AssistantAgent(AGENT, client, memory=[memory], **common)
         else:
             agent = AssistantAgent(AGENT, client, model_context=ReMeModelContext(memory), **common)
-        return AutoGenConversation(agent, memory)
+        return agent, memory
 
 
 def agent_of(model: ScriptedModel, memory: ReMeMemory, name: str = "assistant", **options: Any) -> ReMeAssistantAgent:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from langchain.agents import create_agent
@@ -61,7 +61,7 @@ def _prompt(messages: list[BaseMessage]) -> list[tuple[str, str]]:
 
 
 def _result(reply: Reply) -> ChatResult:
-    calls = [{"name": reply.tool, "args": json.loads(reply.arguments), "id": reply.call_id}] if reply.tool else []
+    calls = [{"name": call.tool, "args": json.loads(call.arguments), "id": call.call_id} for call in reply.calls]
     message = AIMessage(
         content=reply.text,
         tool_calls=calls,
@@ -79,19 +79,23 @@ class LangChainConversation(Conversation):
     """A thread of an agent with a checkpointer; or one that is given its whole history each time."""
 
     def __init__(self, model: ScriptedModel, memory: ReMeMiddleware, *, checkpointed: bool = True) -> None:
-        self.memory = memory
-        self.checkpointed = checkpointed
+        self.model, self.checkpointed, self.saver = model, checkpointed, InMemorySaver() if checkpointed else None
         self.history: list[Any] = []
+        self.again: Callable[[], ReMeMiddleware]
+        self._use(memory)
+        self.thread = new_id()
+        self.handler = UsageMetadataCallbackHandler()
+
+    def _use(self, memory: ReMeMiddleware) -> None:
+        self.memory = memory
         self.agent: Any = create_agent(
-            ScriptedChat(model),
+            ScriptedChat(self.model),
             [tool(clock)],
             system_prompt="You are helpful.",
             middleware=[memory],
-            checkpointer=InMemorySaver() if checkpointed else None,
+            checkpointer=self.saver,
             name=AGENT,
         )
-        self.thread = new_id()
-        self.handler = UsageMetadataCallbackHandler()
 
     def _begin(self, text: str | list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         self.handler = UsageMetadataCallbackHandler()
@@ -129,6 +133,10 @@ class LangChainConversation(Conversation):
         model.call("ask", task=task)
         boss: Any = create_agent(ScriptedChat(model), [ask], middleware=[self.memory], name=asker)
         await boss.ainvoke({"messages": [HumanMessage("Ask somebody.")]})
+
+    async def resume(self) -> None:
+        await self.aclose()
+        self._use(self.again())
 
     async def reset(self) -> None:
         self.thread, self.history = new_id(), []
@@ -173,4 +181,6 @@ class LangChainDriver(Driver):
             self.capabilities = self.capabilities - {Capability.EDITS, Capability.SESSIONS}  # type: ignore[misc]
 
     async def start(self, model: ScriptedModel, options: dict[str, Any]) -> LangChainConversation:
-        return LangChainConversation(model, ReMeMiddleware(**options), checkpointed=self.checkpointed)
+        conversation = LangChainConversation(model, ReMeMiddleware(**options), checkpointed=self.checkpointed)
+        conversation.again = lambda: ReMeMiddleware(**options)
+        return conversation

@@ -93,10 +93,9 @@ def _prompt(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
 
 def _response(reply: Reply) -> ChatResponse:
     blocks: list[Any] = [TextBlock(text=reply.text)] if reply.text else []
-    if reply.tool:
-        blocks.append(
-            ToolCallBlock(tool_call_id=reply.call_id, tool_name=reply.tool, tool_kwargs=json.loads(reply.arguments))
-        )
+    for call in reply.calls:
+        given = json.loads(call.arguments)
+        blocks.append(ToolCallBlock(tool_call_id=call.call_id, tool_name=call.tool, tool_kwargs=given))
     usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": COMPLETION_TOKENS}
     return ChatResponse(message=ChatMessage(role="assistant", blocks=blocks), delta=reply.text, raw={"usage": usage})
 
@@ -135,6 +134,11 @@ class LlamaIndexConversation(Conversation):
         model.call("say", text=task)
         boss = FunctionAgent(name=asker, llm=ScriptedLLM(model), tools=[FunctionTool.from_defaults(async_fn=self.say)])
         await boss.run(user_msg="Ask somebody.")
+
+    async def resume(self) -> None:
+        saved = json.loads(json.dumps(self.memory.to_dict()))
+        await self.aclose()
+        self.memory = ReMeMemory.from_dict(saved)
 
     async def reset(self) -> None:
         await self.memory.areset()

@@ -19,7 +19,10 @@ ADAPTERS: dict[str, Driver] = {
     **{f"LlamaIndex, {place.value}": LlamaIndexDriver(insert_method=place) for place in InsertMethod},
 }
 CANNOT = {
-    "LangChain": {"a_conversation_is_one_session_and_was_held_now"},  # without a thread, each run is a conversation
+    "LangChain": {  # without a thread, each run is a conversation
+        "a_conversation_is_one_session_and_was_held_now",
+        "a_conversation_that_goes_on_in_another_process_is_not_written_again",
+    },
     "LlamaIndex": {
         "the_note_stands_beside_the_users_last_words",
         "equal_ids_in_two_conversations_are_two_messages",
