@@ -40,7 +40,17 @@ _OUTPUT: Final = re.compile(
 _LABEL: Final = re.compile(rf"(?:{_OUTPUT.pattern})\s*(?:```\w*\s*)?", re.IGNORECASE)
 
 
-_SAYS_ERROR: Final = ("error", "errors", "exception", "error_message", "err_msg", "errmsg", "traceback", "错误")
+_SAYS_ERROR: Final = (
+    "error",
+    "errors",
+    "exception",
+    "error_message",
+    "error_msg",
+    "err_msg",
+    "errmsg",
+    "traceback",
+    "错误",
+)
 _NO_ERROR: Final = {"ok", "success", "none", "null", "no error", "no errors", "false", "0", "成功", "无"}
 _IS_ERROR: Final = ("error", "is_error", "isError")  # the last one in results of MCP
 _EXIT_NAMES: Final = ("exit_code", "exitCode", "exitcode", "returncode", "return_code", "exit_status")
@@ -59,6 +69,9 @@ def _error_in_json(text: str) -> str | None:
         return None
     if isinstance(value, str):
         return _error_in_prose(value)
+    if isinstance(value, list):  # as tools of MCP give their texts
+        parts = [part for part in value if isinstance(part, dict) and part.get("type") == "text"]
+        return error_in("\n".join(str(part.get("text")) for part in parts))
     if not isinstance(value, dict):
         return ""
     for name in _SAYS_ERROR:
@@ -67,10 +80,10 @@ def _error_in_json(text: str) -> str | None:
         if told and told is not True and str(told).strip().lower() not in _NO_ERROR:
             return _explanation(told)
     # A status of HTTP; True is an int too.
-    status = value.get("status_code", value.get("code", value.get("status")))
+    status = next((value[name] for name in ("status_code", "statusCode", "code", "status") if name in value), None)
     refused = isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600
     bad = str(value.get("status", value.get("state", ""))).lower() in _BAD_WORDS
-    failed = any(value.get(name) is False for name in ("success", "ok", "succeeded", "successful"))
+    failed = any(str(value.get(name)).lower() == "false" for name in ("success", "ok", "succeeded", "successful"))
     failed = failed or any(value.get(name) is True for name in _IS_ERROR)
     exit_code = next((value[name] for name in _EXIT_NAMES if name in value), 0)
     return _explanation(value, text) if refused or bad or failed or exit_code not in (0, "0", None) else ""
@@ -96,7 +109,7 @@ _ERROR_START: Final = re.compile(
     r"|exception\b|failed\b|failure\b|fatal\b|invalid\b|unauthori[sz]ed\b|forbidden\b|(?:access|permission) denied\b"
     # A status of HTTP with its reason: "500 results for …" and "450-500 words" are none.
     r"|(?:http\s*)?[45]\d\d\b\s*(?:[:\-]\s*[^\s\d]|(?:client\s|server\s)?error|(?:method\s)?not\s|bad\s(?:request|gateway)"
-    r"|(?:service\s)?un(?:authori[sz]ed|processable|supported|available)|forbidden|internal\s|too\smany\s)"
+    r"|(?:service\s)?un(?:authori[sz]ed|processable|supported|available)|forbidden|internal\s|too\smany\s|gateway\s)"
     r"|错误|出错|失败|异常|无效|非法|拒绝|未授权|没有权限|超时)"
     # A count of no errors.
     r"(?!\s*(?:counts?|tests|checks|cases|rows|records|requests|数量?)?\s*[:=：]"
@@ -113,7 +126,8 @@ _ERROR_WITHIN: Final = re.compile(
     r"\b(?:not found|no such|does(?:n't| not) exist|(?:is|was) (?:not valid|invalid|missing|required)"
     r"|not permitted|not allowed|(?:access|permission) denied|timed out|unable to|has expired|rate limit"
     r"|(?:cannot|can't|could(?:n't| not)) (?:be )?"
-    r"(?:f[io]u?nd|open|read|connect|access|process|locat|load|parse|complet)\w*"
+    r"(?:f[io]u?nd|open|read|connect|access|process|locat|load|parse|complet|resolv)\w*"
+    r"|(?:request|execution|call|command|connection|login) failed|status code [45]\d\d"
     r"|unexpected keyword|missing \d+ required|out of range|refused)\b"
     r"|未找到|找不到|不存在|无法|没有权限|已过期|超时|缺少|失败(?!\s*数?量?\s*[:：]?\s*0(?![.\d]))|参数错误|被拒绝",
     re.IGNORECASE,
