@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from reme_core.flows.drafts import draft
 from reme_core.models import ChatModel
@@ -23,6 +32,18 @@ class Lesson(BaseModel):
     step_type: str = Field("", description="reasoning, action, observation, decision or pattern")
     tools_used: list[str] = Field(default_factory=list, description="Names of the tools it speaks of")
     evidence: list[int] = Field(default_factory=list, description="Numbers of the messages that show it")
+
+    @field_validator("tags", "confidence", "step_type", "tools_used", "evidence", mode="wrap")
+    @classmethod
+    def _take_default(cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        # Small models write `"tags": "a, b"` or `"confidence": "high"`. That must not cost the lesson, and with it the
+        # whole summary.
+        if isinstance(value, str) and info.field_name in ("tags", "tools_used"):
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        try:
+            return read(value)
+        except ValidationError:
+            return cls.model_fields[str(info.field_name)].get_default(call_default_factory=True)
 
     @field_validator("confidence")
     @classmethod
