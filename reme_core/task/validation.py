@@ -64,7 +64,9 @@ async def validation(state: TaskState, deps: Deps, *, validation_threshold: floa
     for memory, verdict in zip(drafts, verdicts, strict=True):
         score = min(max(verdict.score, 0.0), 1.0)
         if verdict.is_valid and score >= validation_threshold:
-            criteria = {} if deps.chat is None else {"validation": verdict.model_dump(exclude={"number", "is_valid"})}
+            # Only what the model said: a criterion that it passed over is not 0.
+            said = verdict.model_dump(exclude={"number", "is_valid"}, exclude_unset=True)
+            criteria = {} if deps.chat is None else {"validation": said}
             kept.append(memory.model_copy(update={"score": score, "metadata": memory.metadata | criteria}))
         else:
             refused.append({"when_to_use": memory.when_to_use, "score": score, "reason": verdict.reason})
