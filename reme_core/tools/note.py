@@ -37,7 +37,7 @@ def guidance(stats: ToolStatistics, calls: Sequence[Call], language: Language) -
         lines.append(phrase("tool_example", language, arguments=format_input(worked[-1].input)))
     if stats.time_p50 is not None:
         worst = stats.time_p95 if stats.time_p95 is not None else stats.time_p50
-        lines.append(phrase("tool_cost", language, time=f"{stats.time_p50:.2g}", worst=f"{worst:.2g}"))
+        lines.append(phrase("tool_cost", language, time=_seconds(stats.time_p50), worst=_seconds(worst)))
     if stats.tokens_p50 is not None:
         lines.append(phrase("tool_tokens", language, tokens=f"{stats.tokens_p50:.0f}"))
     return "\n".join(lines)
@@ -47,6 +47,11 @@ def format_input(arguments: Any, longest: int = 200) -> str:
     """The input of a call in one line, with secrets hidden: what is learned from one caller is told to others."""
     shown = without_named(arguments)
     return condense(shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False, sort_keys=True), longest)
+
+
+def _seconds(value: float) -> str:
+    # Two digits, but never as a power of ten: "1.2e+02 s".
+    return f"{value:.0f}" if value >= 10 else f"{round(value, 3):.2g}"
 
 
 def _required_arguments(calls: Sequence[Call]) -> list[str]:

@@ -184,6 +184,13 @@ async def test_calls_of_one_second_keep_the_order_in_which_they_are_reported(rem
     assert [one.input["page"] for one, _ in kept if isinstance(one.input, dict)] == list(pages)
 
 
+@pytest.mark.parametrize(("seconds", "told"), [(125.0, "125 s"), (0.00002, "0 s"), (9.97, "10 s"), (0.123, "0.12 s")])
+async def test_guidance_writes_seconds_as_people_do(reme: Engine, seconds: float, told: str) -> None:
+    await reme.tools.record("w", [call(1, time_cost=seconds)])
+    [guidance] = (await reme.tools.summarise("w")).metadata["memory_list"]
+    assert f"takes {told}, and at worst {told}" in guidance["content"]
+
+
 async def test_new_calls_renew_the_guidance_and_the_old_one_is_superseded(reme: Engine) -> None:
     await reme.tools.record("w", [call(n) for n in range(3)])
     first = (await reme.tools.summarise("w")).metadata["memory_list"][0]
