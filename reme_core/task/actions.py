@@ -83,6 +83,8 @@ def fixes_of(actions: Sequence[Action]) -> list[Fix]:
             continue
         between: list[Action] = []
         for action in actions[start + 1 :]:
+            if _are_parallel(action, failed):
+                continue
             if action.tool == failed.tool:
                 if not action.error:
                     found[failed.tool, failed.error] = Fix(failed, action, tuple(between))
@@ -94,14 +96,19 @@ def fixes_of(actions: Sequence[Action]) -> list[Fix]:
 
 def unresolved_errors(actions: Sequence[Action]) -> list[Action]:
     """Calls that failed, and after which no call of the same tool worked; one for each tool and error."""
-    # Later calls overwrite earlier ones, so the last place of each tool stays.
-    worked_last = {action.tool: place for place, action in enumerate(actions) if not action.error}
-    open_ones = {
-        (action.tool, action.error): action
-        for place, action in enumerate(actions)
-        if action.error and place > worked_last.get(action.tool, -1)
-    }
+    # Later calls overwrite earlier ones, so the last one of each tool stays.
+    worked_last = {action.tool: (place, action) for place, action in enumerate(actions) if not action.error}
+    open_ones = {}
+    for place, action in enumerate(actions):
+        last, worked = worked_last.get(action.tool, (-1, None))
+        if action.error and (place > last or (worked is not None and _are_parallel(action, worked))):
+            open_ones[action.tool, action.error] = action
     return list(open_ones.values())
+
+
+def _are_parallel(one: Action, other: Action) -> bool:
+    """Whether both calls stand in one message, so that neither was made in view of the other's result."""
+    return bool(one.message_ids) and one.message_ids[:1] == other.message_ids[:1]
 
 
 def repeated_calls(actions: Sequence[Action]) -> list[tuple[Action, int]]:

@@ -85,6 +85,17 @@ def test_an_error_that_a_later_call_got_past_is_a_fix() -> None:
     assert unresolved_errors(found) == []
 
 
+def test_a_call_made_in_parallel_overcomes_no_error() -> None:
+    both = call("weather", "1", city="Rome")
+    both.tool_calls += [*call("weather", "2", city="Oslo").tool_calls, *call("login", "3").tool_calls]
+    messages = [both, result("Error: no such city", "1"), result("cold", "2"), result("ok", "3")]
+    found = actions_of(messages)
+    assert fixes_of(found) == []
+    assert [action.arguments for action in unresolved_errors(found)] == [{"city": "Rome"}]
+    (fix,) = fixes_of(actions_of([*messages, call("weather", city="Roma"), result("warm")]))
+    assert (fix.worked.arguments, fix.between) == ({"city": "Roma"}, ())
+
+
 def test_an_error_at_the_end_is_unresolved_even_if_the_tool_worked_before() -> None:
     messages = [call("find", q="x"), result("found"), call("find", q="z"), result("Error: gone")]
     found = actions_of(messages)
