@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, field_validator
 
-from reme_core.given import Count, Given, JsonObject, Measure, Moment, StrictlyNamed, storable
+from reme_core.given import Count, JsonObject, Measure, Moment, StrictlyNamed, storable
 from reme_core.settings import EpisodeSettings
 from reme_core.types import Message, new_id, now
 
@@ -32,7 +32,7 @@ Card = dict[str, Any]
 """A mistake card as in the helper's file."""
 
 
-class MistakeCard(Given):
+class MistakeCard(StrictlyNamed):
     """A mistake and its lesson. Cards with the same type, task, worker and correct decision are the same card."""
 
     model_config = ConfigDict(extra="allow")

@@ -352,6 +352,8 @@ async def test_an_episode_whose_score_would_be_lost_by_a_mistyped_name_is_refuse
     beside = {"task_id": "t", "score": 0.9, "scores": [0.8, 1], "success": True, "reward": 1}
     [stored] = (await reme.episodes.record("w", beside)).episodes
     assert (stored.score, stored.successes) == (0.9, [])
+    with pytest.raises(InputError, match=r"mistake_cards.0: .* no field 'lessons'; did you mean 'lesson'"):
+        await reme.episodes.record("w", {"mistake_cards": [{"mistake_type": "early", "lessons": "Wait.", "cost": 3}]})
 
 
 async def test_pass_at_k_groups_the_attempts_in_order(reme: Engine) -> None:
