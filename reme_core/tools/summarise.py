@@ -64,6 +64,8 @@ async def summarise_tools(state: ToolState, deps: Deps, *, max_calls: int = 30) 
     told = [f"Tool: {memory.subject}\n{memory.content}" for memory in state.memories]
     head = f"Processed {len(found)} tool(s): {made} summarized, {len(found) - made} skipped"
     state.answer = "\n\n---\n\n".join([head, *told])
+    # Read anew: by now the calls are summarised.
+    found = await tool_calls.statistics(deps.database, state.workspace_id, sorted(known))
     state.report["tool_statistics"] = [stats.model_dump(mode="json") for stats in found]
     if missing:
         state.report["unknown_tools"] = missing
