@@ -152,4 +152,6 @@ async def _ask_model(call: ToolCallResult, setting: str, chat: ChatModel) -> Too
         return error
     # As in ReMe 0.1, a call was of use or not. On a finer scale models do not give the same score twice.
     score = 1.0 if told.score >= 0.5 else 0.0
-    return call.model_copy(update={"summary": told.summary, "evaluation": told.evaluation, "score": score})
+    # What the caller said stays. ReMe 0.1 writes a score of 0 where there is none.
+    own = {"summary": call.summary or told.summary, "score": call.score or score}
+    return call.model_copy(update={"evaluation": told.evaluation, **own})

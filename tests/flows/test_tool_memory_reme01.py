@@ -60,6 +60,15 @@ async def test_a_model_judges_each_new_call(reme_with_chat: Engine, loopback: Lo
     assert len(loopback.bodies("/chat/completions")) == 2, "what comes judged is not judged again"
 
 
+async def test_a_score_and_a_summary_of_the_caller_s_own_stay_where_a_model_judges(
+    reme_with_chat: Engine, loopback: Loopback
+) -> None:
+    loopback.chat(JUDGED)
+    told = await added(reme_with_chat, call(1, score=0.3, summary="Half of them."), call(2, score=0.0))
+    kept = [(c["summary"], c["evaluation"], c["score"]) for c in told["memory_list"][0]["tool_call_results"]]
+    assert kept == [("Half of them.", "They fit the route.", 0.3), ("Found 12 flights.", "They fit the route.", 1.0)]
+
+
 async def test_calls_are_kept_where_the_model_fails(reme_with_chat: Engine, loopback: Loopback) -> None:
     loopback.fail(500, times=9)
     told = await added(reme_with_chat, call(1))
