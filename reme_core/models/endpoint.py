@@ -22,7 +22,7 @@ from urllib.request import getproxies, proxy_bypass
 from weakref import WeakKeyDictionary
 
 import openai
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from reme_core.errors import ConfigurationError, ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 from reme_core.given import storable
@@ -96,9 +96,8 @@ def shorten(text: str) -> str:
     return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD].rstrip()} …"
 
 
-def text_of_error(error: openai.APIStatusError) -> str:
-    """What the server said is wrong, in whatever form: the SDK's own message has it only in that of OpenAI."""
-    told: object = error.body
+def text_of_error(told: object) -> str:
+    """What a server said is wrong, in whatever form: the SDK's own message has it only in that of OpenAI."""
     if isinstance(told, list) and len(told) == 1:  # as Gemini has it
         told = told[0].get("error", told[0]) if isinstance(told[0], dict) else told[0]
     if isinstance(told, dict):
@@ -234,6 +233,11 @@ class Endpoint:
             raise self.not_json_error(model, answer)
         return answer
 
+    def check(self, model: str, answer: BaseModel) -> None:
+        """Raise the error that an answer tells of: LM Studio, OpenRouter and others do that with the status 200."""
+        if told := self._redact(text_of_error((answer.model_extra or {}).get("error"))):
+            raise ModelError(f"{self._where(model)} answered with an error ({shorten(told)}); correct what it names")
+
     def not_json_error(self, model: str, answer: object) -> ModelAnswerError:
         """The error to raise for an answer that is no JSON object."""
         # Most often it is a web page, because the address is wrong.
@@ -288,7 +292,7 @@ class Endpoint:
         return f"{model} at {self.address}{by}"
 
     def _status_error(self, model: str, error: openai.APIStatusError) -> ModelError:
-        status, told = error.status_code, self._redact(text_of_error(error))
+        status, told = error.status_code, self._redact(text_of_error(error.body))
         where = self._where(model)
         reason = f"{status}: {shorten(told)}" if told else str(status)
         if status in (401, 403):

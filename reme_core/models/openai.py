@@ -86,6 +86,7 @@ class OpenAIEmbedder(RemoteModel):
             answer = await self._create(client, texts)
         if not isinstance(answer, CreateEmbeddingResponse):
             raise self._endpoint.not_json_error(self._model, answer)
+        self._endpoint.check(self._model, answer)
         tokens = getattr(answer.usage, "prompt_tokens", None)
         usage.prompt_tokens += tokens if isinstance(tokens, int) else 0
         return self._read_vectors(answer, len(texts))
@@ -97,7 +98,7 @@ class OpenAIEmbedder(RemoteModel):
                 model=self._model, input=texts, encoding_format=encoding, extra_body=self._params
             )
         except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
-            if encoding == "float" or not re.search("encoding|base64", text_of_error(error)):
+            if encoding == "float" or not re.search("encoding|base64", text_of_error(error.body)):
                 raise
             self._use_base64 = False
             return await self._create(client, texts)

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from reme_core.errors import ModelAnswerError
 from reme_core.given import storable
 from reme_core.models.base import Answer, Completion, Conversation, RemoteModel, Tool, Usage
-from reme_core.models.endpoint import text_of_error
+from reme_core.models.endpoint import shorten, text_of_error
 from reme_core.models.json_in_words import Wire, correct_once, read_answer, with_instruction
 from reme_core.models.thinking import ThinkingFilter
 from reme_core.text.answers import strip_thinking
@@ -114,7 +114,7 @@ class OpenAIChat(RemoteModel):
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 # Only defaults: if a field that the user has set is refused, that must be an error.
                 ours = (set(self.defaults) | {"stream_options", "max_tokens"}) - set(self._params)
-                told = text_of_error(error)
+                told = text_of_error(error.body)
                 named = {key for key in ours & set(sent) if key == error.param or key in told}
                 if not named:
                     raise
@@ -168,27 +168,40 @@ class OpenAIChat(RemoteModel):
     def _read_message(self, answer: object, usage: Usage) -> ChatCompletionMessage:
         if not isinstance(answer, ChatCompletion):
             raise self._endpoint.not_json_error(self._model, answer)
+        self._endpoint.check(self._model, answer)
         try:  # the SDK does not validate: any JSON that the server sent may be in these fields
             _read_usage(answer.usage, usage)
             message = answer.choices[0].message
-            # To join is to refuse what is no text, here and below.
-            message.content = storable("".join([message.content or ""]))
+            message.content = storable(_text(message.content))
+            # To join is to refuse what is no text.
             "".join(call.id or "" for call in message.tool_calls or ())
             "".join(call.function.name or "" for call in message.tool_calls or () if call.type != "custom")
-        except (AttributeError, IndexError, TypeError, ValueError):
+        except (AttributeError, LookupError, TypeError, ValueError):
             raise self._no_answer(answer) from None
         return message
 
     def _read_piece(self, chunk: ChatCompletionChunk, usage: Usage) -> str:
         try:
             _read_usage(chunk.usage, usage)
-            return "".join(choice.delta.content or "" for choice in chunk.choices[:1])
-        except (AttributeError, TypeError, ValueError):
+            return "".join(_text(choice.delta.content) for choice in chunk.choices[:1])
+        except (AttributeError, LookupError, TypeError, ValueError):
             raise self._no_answer(chunk) from None
 
     def _no_answer(self, answer: BaseModel) -> ModelAnswerError:
-        message = f"{self._model} at {self._endpoint.address} gave no answer; see its text for the reason"
-        return ModelAnswerError(message, raw=answer.model_dump_json(warnings=False))
+        raw = answer.model_dump_json(warnings=False, exclude_none=True)
+        message = f"{self._model} at {self._endpoint.address} gave no answer ({shorten(raw)}); see the server's log"
+        return ModelAnswerError(message, raw=raw)
+
+
+def _text(content: object) -> str:
+    """The text of a message or a piece of it; models of Mistral that think have theirs in parts.
+
+    Raises:
+        LookupError, TypeError: It is no text.
+    """
+    if isinstance(content, list):
+        return "".join([part["text"] for part in content if part["type"] == "text"])
+    return "".join([cast("str", content or "")])
 
 
 def _read_usage(told: CompletionUsage | None, usage: Usage) -> None:

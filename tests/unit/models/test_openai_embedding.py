@@ -3,12 +3,12 @@ import asyncio
 import numpy as np
 import pytest
 
-from reme_core.errors import ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
+from reme_core.errors import ModelAnswerError, ModelError, ModelUnavailableError
 from reme_core.models import ModelCall
 from reme_core.models.dashscope import DashScopeEmbedder
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.openai import MAX_CHARACTERS, OpenAIEmbedder
-from tests.loopback import Answer, Loopback, hashed_vector
+from tests.loopback import Loopback, hashed_vector
 
 KEY = "sk-loopback-secret"
 
@@ -126,57 +126,6 @@ async def test_dashscope_sends_ten_texts_at_most(loopback: Loopback):
     assert sorted(len(body["input"]) for body in loopback.bodies()) == [3, 10, 10]
 
 
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (413, {"message": "batch size 128 > maximum allowed batch size 32", "code": 413, "type": "Validation"}),  # TEI
-        (400, {"error": {"message": "batch size is invalid, it should not be larger than 10.: input.contents"}}),
-        (
-            400,
-            [{"error": {"message": "* BatchEmbedContentsRequest.requests: at most 100 requests can be in one batch"}}],
-        ),
-        (400, {"error": {"message": "Requested 410000 tokens, max 300000 tokens per request"}}),  # OpenAI
-        (422, {"detail": "Too many inputs in request, split into more batches."}),
-        (413, b"<html><head><title>413 Request Entity Too Large</title></head></html>"),
-    ],
-)
-async def test_a_batch_that_is_too_large_for_the_server_is_sent_in_parts(
-    loopback: Loopback, embedder: OpenAIEmbedder, status: int, error: object
-):
-    refuse = Answer(status, error, content_type="text/html" if isinstance(error, bytes) else "application/json")
-    loopback.answer_otherwise(lambda body: refuse if len(body["input"]) > 10 else None)
-    texts = [f"tea number {n}" for n in range(30)]
-    vectors = await embedder.embed(texts)
-    np.testing.assert_allclose(vectors, [hashed_vector(text, 64) for text in texts], atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("status", "message"),
-    [
-        (500, "input (992 tokens) is too large to process. increase the physical batch size (current batch size: 512)"),
-        (413, "Input validation error: `inputs` must have less than 512 tokens. Given: 992"),
-        (400, "This model's maximum context length is 512 tokens. However, you requested 992 tokens in the input"),
-        (400, "the input length exceeds the context length"),
-        (400, "Range of input length should be [1, 8192]"),
-    ],
-)
-async def test_a_text_that_is_too_long_for_the_model_has_the_vector_of_its_beginning(
-    loopback: Loopback, embedder: OpenAIEmbedder, status: int, message: str
-):
-    refuse = Answer(status, {"error": {"message": message}})
-    loopback.answer_otherwise(lambda body: refuse if any(len(text) > 2000 for text in body["input"]) else None)
-    vectors = await embedder.embed(["coffee", "green " * 1000, "black"])
-    expected = [hashed_vector(text, 64) for text in ("coffee", "green " * 250, "black")]
-    np.testing.assert_allclose(vectors, expected, atol=1e-6)
-    assert len(loopback.requests) == 7  # nothing that is too long is sent again as it was
-
-
-async def test_a_server_that_calls_everything_too_long_is_left_in_the_end(loopback: Loopback, embedder: OpenAIEmbedder):
-    loopback.fail(400, times=99, message="too long")
-    with pytest.raises(ModelRefusedError, match="too long"):
-        await embedder.embed(["tea " * 2000] * 64)
-
-
 async def test_empty_long_and_malformed_texts_are_embedded(loopback: Loopback, embedder: OpenAIEmbedder):
     vectors = await embedder.embed(["", "  ", "x" * 50_000, "half a \ud83d pair"])
     assert vectors.shape == (4, 64)
@@ -227,34 +176,6 @@ async def test_nobody_at_the_address_is_unavailable():
     with pytest.raises(ModelUnavailableError, match="could not be reached"):
         await embedder.embed(["tea"])
     await embedder.aclose()
-
-
-@pytest.mark.parametrize(("name", "value"), [("ALL_PROXY", "socks9://127.0.0.1:1"), ("SSL_CERT_FILE", "/no/such.pem")])
-async def test_a_variable_with_which_nothing_can_be_reached_is_named(
-    loopback: Loopback, monkeypatch: pytest.MonkeyPatch, name: str, value: str
-):
-    monkeypatch.setenv(name, value)
-    with pytest.raises(ModelError, match=name):
-        await embedder_at(loopback).embed(["tea"])
-
-
-async def test_a_proxy_of_the_environment_is_told_and_so_is_an_address_without_https(
-    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
-):
-    for name in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("http_proxy", "http://ann:secret@127.0.0.1:9")
-    proxied = OpenAIEmbedder("embed-1", Endpoint(loopback.url, KEY, max_retries=0))
-    with pytest.raises(
-        ModelUnavailableError, match="by the proxy that the environment names, unless NO_PROXY"
-    ) as raised:
-        await proxied.embed(["tea"])
-    assert "secret" not in str(raised.value)
-    await proxied.aclose()
-    mistaken = OpenAIEmbedder("embed-1", Endpoint(loopback.url.replace("http:", "https:"), KEY, max_retries=0))
-    with pytest.raises(ModelUnavailableError, match="write http:// in base_url"):
-        await mistaken.embed(["tea"])
-    await mistaken.aclose()
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/html"])
