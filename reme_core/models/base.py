@@ -5,11 +5,12 @@ The providers are in the modules beside this one; `reme_core.models.registry` bu
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,17 @@ Conversation = Sequence[Message | dict[str, Any]]
 """What a chat model is asked: messages, or dicts in the form of the API."""
 
 Answer = TypeVar("Answer", bound=BaseModel)
+
+# Each server has words of its own, and llama.cpp the status 500.
+TOO_MUCH: Final = re.compile(
+    r"too (?:long|large|big|many (?!requests))|(?:larger|longer|less) than|at most|maximum|max (?:\d|allowed|input)"
+    r"|exceed|length should|up to \d",
+    re.IGNORECASE,
+)
+"""How servers say that a text is too long for them, or that these are too many."""
+
+LEAST_CHARACTERS: Final = 200
+"""A shorter text is not cut, even if the server calls it too long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from pydantic import BaseModel, SecretStr
 
 from reme_core.errors import ConfigurationError, ModelAnswerError, ModelError, ModelRefusedError, ModelUnavailableError
 from reme_core.given import storable
+from reme_core.models.base import TOO_MUCH
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds that connecting may take."""
@@ -39,14 +40,6 @@ _ADVICE: Final = {
     "CERTIFICATE_VERIFY": "name the file with its certificate, or with that of who signed it, in SSL_CERT_FILE",
     "WRONG_VERSION": "it speaks no https here: write http:// in base_url",
 }
-
-# Each server has words of its own, and llama.cpp the status 500.
-TOO_MUCH: Final = re.compile(
-    r"too (?:long|large|big|many (?!requests))|(?:larger|longer|less) than|at most|maximum|max (?:\d|allowed|input)"
-    r"|exceed|length should|up to \d",
-    re.IGNORECASE,
-)
-"""How servers say that a text is too long for them, or that these are too many."""
 
 _IS_VERSION_2 = openai.__version__.startswith("2.")
 _transport: Any = importlib.import_module("httpx" if _IS_VERSION_2 else "httpx2")
@@ -225,11 +218,11 @@ class Endpoint:
                 raw = error.doc if isinstance(error, json.JSONDecodeError) else error.object.decode(errors="replace")
                 raise ModelAnswerError(message, raw=raw) from None
 
-    async def post(self, model: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Post JSON to a path that the SDK has no method for; returns the JSON object of the answer."""
+    async def post(self, model: str, path: str, body: dict[str, Any]) -> dict[str, Any] | list[Any]:
+        """Post JSON to a path that the SDK has no method for; returns the JSON object or array of the answer."""
         async with self.session(model) as client:
             answer = await client.post(path, body=storable(body), cast_to=object)
-        if not isinstance(answer, dict):
+        if not isinstance(answer, dict | list):
             raise self.not_json_error(model, answer)
         return answer
 

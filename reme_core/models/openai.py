@@ -14,13 +14,12 @@ import openai
 from openai.types import CreateEmbeddingResponse
 
 from reme_core.errors import ModelAnswerError, ModelRefusedError
-from reme_core.models.base import InputType, OnCall, RemoteModel, Usage, Vectors, normalise
-from reme_core.models.endpoint import TOO_MUCH, Endpoint, text_of_error
+from reme_core.models.base import LEAST_CHARACTERS, TOO_MUCH, InputType, OnCall, RemoteModel, Usage, Vectors, normalise
+from reme_core.models.endpoint import Endpoint, text_of_error
 
 MAX_CHARACTERS: Final = 8_000
 """How much of one text is sent."""
 # The common limit is 8,192 tokens, and a Chinese character may be one token. Many models have one of 512.
-_LEAST_CHARACTERS: Final = 200  # of a text that is cut since the server calls it too long
 
 
 class OpenAIEmbedder(RemoteModel):
@@ -73,7 +72,7 @@ class OpenAIEmbedder(RemoteModel):
         try:
             return await self._request(texts, usage)
         except ModelRefusedError as refusal:
-            if not TOO_MUCH.search(str(refusal)) or (len(texts) == 1 and len(texts[0]) < _LEAST_CHARACTERS):
+            if not TOO_MUCH.search(str(refusal)) or (len(texts) == 1 and len(texts[0]) < LEAST_CHARACTERS):
                 raise
         if len(texts) == 1:
             return await self._request_parts([texts[0][: len(texts[0]) // 2]], usage)

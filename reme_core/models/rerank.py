@@ -8,19 +8,22 @@ from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
-from reme_core.errors import ModelAnswerError
-from reme_core.models.base import ChatModel, RemoteModel
+from reme_core.errors import ModelAnswerError, ModelRefusedError
+from reme_core.models.base import LEAST_CHARACTERS, TOO_MUCH, ChatModel, RemoteModel
 
 _CHAT_CHARACTERS: Final = 1_000
 """How much of one document a chat model is shown."""
 
 
 class HttpReranker(RemoteModel):
-    """A rerank model behind `POST {base_url}/rerank` (Cohere, Jina, vLLM, Infinity and others)."""
+    """A rerank model behind `POST {base_url}/rerank` (Cohere, Jina, vLLM, Infinity, TEI and others)."""
 
     provider: ClassVar[str] = "cohere"
     path: ClassVar[str] = "/rerank"
     batch_limit: ClassVar[int] = sys.maxsize
+
+    _field: str = "documents"
+    """The field of the documents; of TEI, which refuses the usual one, `texts`."""
 
     async def rank(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
         """Rank documents, in several requests if they are too many for one; see `Reranker.rank`."""
@@ -28,14 +31,31 @@ class HttpReranker(RemoteModel):
         ranked: list[tuple[int, float]] = []
         for start in range(0, len(documents), self.batch_limit):
             part = documents[start : start + self.batch_limit]
-            with self._report("rerank") as usage:
-                answer = await self._endpoint.post(self._model, self.path, self._body(query, part))
-                usage.prompt_tokens = _total_tokens(answer)
-                ranked += [(start + index, score) for index, score in self._read(answer, len(part))]
+            ranked += [(start + index, score) for index, score in await self._rank_part(query, part)]
         return sorted(ranked, key=lambda pair: (-pair[1], pair[0]))
 
+    async def _rank_part(self, query: str, documents: Sequence[str]) -> list[tuple[int, float]]:
+        """Rank documents; what is too much for the server is sent in halves, and of one document the first."""
+        try:
+            with self._report("rerank") as usage:
+                answer = await self._endpoint.post(self._model, self.path, self._body(query, documents))
+                answer = {"results": answer} if isinstance(answer, list) else answer  # as TEI has it
+                usage.prompt_tokens = _total_tokens(answer)
+                return self._read(answer, len(documents))
+        except ModelRefusedError as refusal:
+            if self._field != "texts" and "missing field `texts`" in str(refusal):
+                self._field = "texts"
+                return await self._rank_part(query, documents)
+            if not TOO_MUCH.search(str(refusal)) or (len(documents) == 1 and len(documents[0]) < LEAST_CHARACTERS):
+                raise
+        if len(documents) == 1:
+            return await self._rank_part(query, [documents[0][: len(documents[0]) // 2]])
+        middle = len(documents) // 2
+        first = await self._rank_part(query, documents[:middle])
+        return first + [(middle + index, score) for index, score in await self._rank_part(query, documents[middle:])]
+
     def _body(self, query: str, documents: Sequence[str]) -> dict[str, Any]:
-        own = {"model": self._model, "query": query, "documents": documents, "top_n": len(documents)}
+        own = {"model": self._model, "query": query, self._field: documents, "top_n": len(documents)}
         return {**self._params, **own}
 
     def _read(self, answer: dict[str, Any], count: int) -> list[tuple[int, float]]:

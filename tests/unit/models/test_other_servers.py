@@ -15,7 +15,8 @@ from reme_core.errors import ModelError, ModelRefusedError, ModelUnavailableErro
 from reme_core.models.endpoint import Endpoint
 from reme_core.models.openai import OpenAIEmbedder
 from reme_core.models.openai_chat import OpenAIChat
-from tests.loopback import Answer, Loopback, hashed_vector
+from reme_core.models.rerank import HttpReranker
+from tests.loopback import Answer, Loopback, hashed_vector, word_overlap
 
 KEY = "sk-loopback-secret"
 ASK: list[Any] = [{"role": "user", "content": "What does Ada drink?"}]
@@ -220,3 +221,27 @@ async def test_a_proxy_of_the_environment_is_told_and_so_is_an_address_without_h
     with pytest.raises(ModelUnavailableError, match="write http:// in base_url"):
         await mistaken.embed(["tea"])
     await mistaken.aclose()
+
+
+async def test_a_reranker_of_tei_is_understood_and_asked_for_no_more_than_it_takes(loopback: Loopback) -> None:
+    def answer(body: dict[str, Any]) -> Answer:
+        if "texts" not in body:
+            told = (
+                b"Failed to deserialize the JSON body into the target type: missing field `texts` at line 1 column 80"
+            )
+            return Answer(422, told, content_type="text/plain")
+        if len(body["texts"]) > 4:
+            return Answer(413, {"error": "batch size 10 > maximum allowed batch size 4", "error_type": "Validation"})
+        if max(map(len, body["texts"])) > 2000:
+            return Answer(413, {"error": "Input validation error: `inputs` must have less than 512 tokens. Given: 700"})
+        scores = [{"index": n, "score": word_overlap(body["query"], text)} for n, text in enumerate(body["texts"])]
+        return Answer(200, sorted(scores, key=lambda score: -score["score"]))
+
+    loopback.answer_otherwise(answer)
+    reranker = HttpReranker("bge-reranker", Endpoint(loopback.url))
+    documents = [*(f"coffee number {n}" for n in range(8)), "green tea " * 500, "tea"]
+    for _ in range(2):
+        ranked = await reranker.rank("green tea", documents)
+        assert ranked == [(8, 1.0), (9, 0.5), *((n, 0.0) for n in range(8))]
+    await reranker.aclose()
+    assert ["documents" in request.body for request in loopback.requests].count(True) == 1
