@@ -85,7 +85,8 @@ async def _limit_body(response: Any) -> None:
 
 
 def shorten(text: str) -> str:
-    """The beginning of a text, for a message."""
+    """The beginning of what a server says, for a message; without "; ", behind which messages say what to do."""
+    text = text.replace("; ", ", ")
     return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD].rstrip()} …"
 
 
@@ -293,7 +294,7 @@ class Endpoint:
         if status == 402:
             return ModelError(f"{where} wants to be paid first ({reason}); see your account there")
         if status in (404, 405):
-            hint = "check model_name and base_url (what stands before /chat/completions or /embeddings, often /v1)"
+            hint = "check model_name, and base_url: it often ends in /v1, and never in /chat/completions or the like"
             return ModelError(f"{where} was not found ({reason}); {hint}")
         if status in (408, 409, 429) or (status >= 500 and not (status == 500 and TOO_MUCH.search(told))):
             return ModelUnavailableError(f"{where} is not available now ({reason}); try again later")

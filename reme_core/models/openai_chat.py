@@ -172,7 +172,7 @@ class OpenAIChat(RemoteModel):
         try:  # the SDK does not validate: any JSON that the server sent may be in these fields
             _read_usage(answer.usage, usage)
             message = answer.choices[0].message
-            message.content = storable(_text(message.content))
+            message.content = storable(_text(message.content or message.refusal))
             # To join is to refuse what is no text.
             "".join(call.id or "" for call in message.tool_calls or ())
             "".join(call.function.name or "" for call in message.tool_calls or () if call.type != "custom")

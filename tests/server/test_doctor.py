@@ -69,6 +69,13 @@ def test_a_model_that_fails_is_told_after_one_call(doctor: Doctor, database_url:
     assert len(loopback.bodies("/chat/completions")) == 1
 
 
+def test_what_a_server_says_does_not_run_into_what_to_do(doctor: Doctor, database_url: str, loopback: Loopback) -> None:
+    loopback.fail(402, message="no credit; top up; thanks")
+    found = doctor(database_url, "llm.default.model_name=talker", f"llm.default.base_url={loopback.url}")["llm.default"]
+    assert found["found"].endswith("(402: no credit, top up, thanks)")
+    assert found["to_do"] == "see your account there"
+
+
 def test_jobs_that_fail_or_that_nobody_does_are_told(doctor: Doctor, database_url: str) -> None:
     queue = (
         "insert into reme.procrastinate_jobs (queue_name, task_name, lock, args, status, scheduled_at, attempts) values"

@@ -245,3 +245,10 @@ async def test_a_reranker_of_tei_is_understood_and_asked_for_no_more_than_it_tak
         assert ranked == [(8, 1.0), (9, 0.5), *((n, 0.0) for n in range(8))]
     await reranker.aclose()
     assert ["documents" in request.body for request in loopback.requests].count(True) == 1
+
+
+async def test_a_model_that_refuses_is_quoted(loopback: Loopback, chat: OpenAIChat) -> None:
+    loopback.chat({"refusal": "I'm sorry, I can't help with that."})
+    assert (await chat.complete(ASK)).text == "I'm sorry, I can't help with that."
+    with pytest.raises(ModelError, match="it begins \"I'm sorry, I can't help"):
+        await chat.complete_as(ASK, Facts)
