@@ -104,7 +104,7 @@ class OpenAIEmbedder(RemoteModel):
 
     def _read_vectors(self, answer: CreateEmbeddingResponse, count: int) -> Vectors:
         # Some servers number the vectors and mix them. Others number none: then they are in the order of the texts.
-        # With any other numbers, nobody can tell which vector belongs to which text.
+        # Gemini leaves out the number 0. With any other numbers, nobody can tell which vector belongs to which text.
         rows = answer.data or []
         if len(rows) != count:
             raise ModelAnswerError(
@@ -112,12 +112,13 @@ class OpenAIEmbedder(RemoteModel):
                 "check that the server embeds each text of a list"
             )
         numbers = [getattr(row, "index", None) for row in rows]
-        if set(numbers) == set(range(count)):
-            rows = sorted(rows, key=lambda row: row.index)
-        elif any(number is not None for number in numbers):
-            raise ModelAnswerError(
-                f"{self.name} at {self._endpoint.address} numbered its {count} vectors {numbers}; check the server"
-            )
+        if any(number is not None for number in numbers):
+            numbers = [0 if number is None else number for number in numbers]
+            if set(numbers) != set(range(count)):
+                raise ModelAnswerError(
+                    f"{self.name} at {self._endpoint.address} numbered its {count} vectors {numbers}; check the server"
+                )
+            rows = sorted(rows, key=lambda row: getattr(row, "index", None) or 0)
         vectors = [_decode(getattr(row, "embedding", None)) for row in rows]
         widths = {len(vector) for vector in vectors}
         expected = self.dimensions or min(widths)

@@ -252,3 +252,17 @@ async def test_a_model_that_refuses_is_quoted(loopback: Loopback, chat: OpenAICh
     assert (await chat.complete(ASK)).text == "I'm sorry, I can't help with that."
     with pytest.raises(ModelError, match="it begins \"I'm sorry, I can't help"):
         await chat.complete_as(ASK, Facts)
+
+
+@pytest.mark.parametrize("missing", [{0}, {0, 1, 2}])
+async def test_vectors_without_a_number_are_in_their_place(
+    loopback: Loopback, embedder: OpenAIEmbedder, missing: set[int]
+) -> None:
+    def without_numbers(answer: dict[str, Any]) -> dict[str, Any]:
+        rows = [{k: v for k, v in row.items() if k != "index" or v not in missing} for row in answer["data"]]
+        return {**answer, "data": rows if len(missing) > 1 else rows[::-1]}
+
+    loopback.replace(without_numbers)  # Gemini leaves out a number that is 0
+    texts = ["green tea", "black coffee", "water"]
+    vectors = await embedder.embed(texts)
+    np.testing.assert_allclose(vectors, [hashed_vector(text, 64) for text in texts], atol=1e-6)
