@@ -65,23 +65,17 @@ async def test_a_statement_is_embedded_once(settings: Settings, loopback: Loopba
     assert embedded.count(memory.content) == 1
 
 
-async def test_an_answer_is_kept_with_the_question_it_answers(reme: Engine) -> None:
+@pytest.mark.parametrize(
+    ("asker", "speaker"), [({"role": "assistant"}, {}), ({"author": "Ann"}, {"author": "Tom"})], ids=["ours", "anothers"]
+)
+async def test_an_answer_is_kept_with_the_question_it_answers(
+    reme: Engine, asker: dict[str, str], speaker: dict[str, str]
+) -> None:
     await summarise(
         reme,
-        turn("I go to the swimming club in Hove with my brother Tom"),
-        turn("Lovely. Which days do you swim?", role="assistant"),
-        turn("remember that: wednesdays at 7"),
-    )
-    assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await contents(reme)
-
-
-async def test_an_answer_to_another_person_is_kept_with_the_question_too(reme: Engine) -> None:
-    ann, tom = ({"author": name} for name in ("Ann", "Tom"))
-    await summarise(
-        reme,
-        turn("I go to the swimming club in Hove with my brother Max", **tom),
-        turn("Lovely. Which days do you swim?", **ann),
-        turn("remember that: wednesdays at 7", **tom),
+        turn("I go to the swimming club in Hove with my brother Max", **speaker),
+        turn("Lovely. Which days do you swim?", **asker),
+        turn("remember that: wednesdays at 7", **speaker),
     )
     assert "(asked: “Which days do you swim?”) remember that: wednesdays at 7" in await contents(reme)
 

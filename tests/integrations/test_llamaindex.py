@@ -328,13 +328,14 @@ async def test_the_agents_of_a_workflow_are_the_authors(settings: Settings) -> N
     assert (rows[0][2], rows[-1][2]) == ("Write!", "A poem.")
 
 
-async def test_an_agent_of_a_workflow_that_answers_by_a_tool_is_the_author(settings: Settings) -> None:
+@pytest.mark.parametrize("is_workflow", [False, True])
+async def test_an_agent_that_answers_by_a_tool_is_the_author(settings: Settings, is_workflow: bool) -> None:
     model = ScriptedModel()
     model.call("clock")
     tool = FunctionTool.from_defaults(clock, return_direct=True)
-    agents = [FunctionAgent(name="watchman", description="Tells the time.", llm=ScriptedLLM(model), tools=[tool])]
+    agent: Any = FunctionAgent(name="watchman", description="Tells the time.", llm=ScriptedLLM(model), tools=[tool])
     async with ReMeMemory(settings, "alice", write="awaited") as memory:
-        await AgentWorkflow(agents=agents).run(user_msg="What time is it?", memory=memory)  # type: ignore[arg-type]
+        await (AgentWorkflow(agents=[agent]) if is_workflow else agent).run(user_msg="What time is it?", memory=memory)
     said = [row for row in await stored(settings, "role, author, content") if row[0] == "assistant"]
     assert said == [("assistant", "watchman", ""), ("assistant", "watchman", "It is noon.")]
 
@@ -368,15 +369,6 @@ async def test_a_note_for_what_is_asked_next_stands_before_it(settings: Settings
         welcome, note = await prompt_of(memory, ASKED)
     assert welcome == "Welcome!"
     assert "Lisbon" in note
-
-
-async def test_an_agent_that_answers_by_a_tool_is_the_author(settings: Settings) -> None:
-    model = ScriptedModel()
-    model.call("clock")
-    tool = FunctionTool.from_defaults(clock, return_direct=True)
-    async with ReMeMemory(settings, "alice", write="awaited") as memory:
-        await FunctionAgent(name="watchman", llm=ScriptedLLM(model), tools=[tool]).run(user_msg="Well?", memory=memory)
-    assert {author for role, author in await stored(settings, "role, author") if role == "assistant"} == {"watchman"}
 
 
 @pytest.mark.parametrize("kind", [ReMeMemory, ReMeMemory.from_defaults, ReMeMemoryBlock])

@@ -12,6 +12,7 @@ from reme_core import Memory, Message
 from reme_core.engine import Engine
 from reme_core.store.query import centre, name_terms, persons_words
 from reme_core.store.recall_sql import WEIGHTS
+from reme_core.types import Parts
 
 
 def test_a_centred_query_orders_as_if_all_vectors_were_centred() -> None:
@@ -61,6 +62,13 @@ async def test_a_name_in_the_query_counts_more_than_other_words(reme: Engine) ->
     }
 
 
+def explained(parts: Parts) -> float:
+    """The score of a message by its parts, without what its form adds or takes."""
+    words = parts.telling * (WEIGHTS["lexical_weight"] * parts.lexical + WEIGHTS["covered_weight"] * parts.covered)
+    others = sum(WEIGHTS[f"{name}_weight"] * getattr(parts, name) for name in ("session", "speaker", "role"))
+    return 0.5 * parts.vector + 0.5 * words + others
+
+
 async def test_the_parts_of_a_message_explain_its_score(reme: Engine) -> None:
     said = ["I planted a red oak.", "Is the oak red?", "It grows beside the house of Lisa."]
     await reme.record("w", [Message(author="Ann", content=text, session_id="s") for text in said], wait=True)
@@ -68,17 +76,9 @@ async def test_the_parts_of_a_message_explain_its_score(reme: Engine) -> None:
     assert len(hits) == 3
     assert hits[0].content == said[0]
     for hit in hits:
-        parts = hit.parts
-        words = parts.telling * (WEIGHTS["lexical_weight"] * parts.lexical + WEIGHTS["covered_weight"] * parts.covered)
         prior = {said[1]: -WEIGHTS["bare_question_malus"], said[2]: WEIGHTS["naming_bonus"]}.get(hit.content, 0)
-        explained = (
-            0.5 * parts.vector
-            + 0.5 * words
-            + WEIGHTS["session_weight"] * parts.session
-            + WEIGHTS["speaker_weight"] * parts.speaker
-        )
-        assert parts.final == pytest.approx(explained + WEIGHTS["role_weight"] * parts.role + prior)
-        assert 0 < parts.covered < 1  # nobody said "xylophone"
+        assert hit.parts.final == pytest.approx(explained(hit.parts) + prior)
+        assert 0 < hit.parts.covered < 1  # nobody said "xylophone"
 
 
 async def test_only_a_short_question_without_another_sentence_is_a_bare_one(reme: Engine) -> None:
@@ -89,17 +89,7 @@ async def test_only_a_short_question_without_another_sentence_is_a_bare_one(reme
     await reme.record("w", said, wait=True)
     hits = (await reme.recall("w", "oak xylophone", kind="conversation", limit=len(said))).hits
     prior = dict.fromkeys(bare, -WEIGHTS["bare_question_malus"]) | dict.fromkeys(longer, -WEIGHTS["question_malus"])
-    found = {}
-    for hit in hits:
-        parts = hit.parts
-        words = parts.telling * (WEIGHTS["lexical_weight"] * parts.lexical + WEIGHTS["covered_weight"] * parts.covered)
-        explained = (
-            0.5 * parts.vector
-            + 0.5 * words
-            + WEIGHTS["session_weight"] * parts.session
-            + WEIGHTS["role_weight"] * parts.role
-        )
-        found[hit.content] = round(parts.final - explained, 6)
+    found = {hit.content: round(hit.parts.final - explained(hit.parts), 6) for hit in hits}
     assert found == {message.content: prior.get(message.content, 0) for message in said}
 
 
