@@ -1,4 +1,4 @@
-"""Programs that belong to no package, as modules whose parts can be called."""
+"""Programs: the installed command, and those that belong to no package, as modules whose parts can be called."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 ROOT = Path(__file__).parents[1]
+REME: Final = str(Path(sys.executable).parent / "reme")
 
 
 def load_script(path: str) -> ModuleType:

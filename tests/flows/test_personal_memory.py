@@ -66,7 +66,9 @@ async def test_a_statement_is_embedded_once(settings: Settings, loopback: Loopba
 
 
 @pytest.mark.parametrize(
-    ("asker", "speaker"), [({"role": "assistant"}, {}), ({"author": "Ann"}, {"author": "Tom"})], ids=["ours", "anothers"]
+    ("asker", "speaker"),
+    [({"role": "assistant"}, {}), ({"author": "Ann"}, {"author": "Tom"})],
+    ids=["ours", "other"],
 )
 async def test_an_answer_is_kept_with_the_question_it_answers(
     reme: Engine, asker: dict[str, str], speaker: dict[str, str]

@@ -79,25 +79,28 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from reme_core.types import Message
-from reme_core.store.tool_calls import ToolCallResult
 from reme_core.turn import TurnMemory
-from reme_core.settings import LimitSettings, Settings
+from reme_core.settings import Settings
 
-async def main(url, folder):
-    spool = Path({spool!r}) if {spool!r} else "file"
+async def main(url, folder, spool, told):
+    spool = Path(spool) if spool else "file"
     turn = TurnMemory(Settings(database_url=url, data_dir=Path(folder)), "alice", patience=0.5, spool=spool)
-    await turn.record([Message(content={told!r})])
+    await turn.record([Message(content=told)])
     os._exit(9)
 
 asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_a_killed_process_loses_nothing_that_it_was_asked_to_keep(gate: Gate, tmp_path: Path) -> None:
-    gate.close()
-    command = [sys.executable, "-c", KILLED.format(told=TOLD, spool=""), gate.url, str(tmp_path)]
+async def tell_a_process_that_is_killed(told: str, gate: Gate, folder: Path, spool: str = "") -> None:
+    command = [sys.executable, "-c", KILLED, gate.url, str(folder), spool, told]
     process = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     assert process.returncode == 9, process.stderr
+
+
+async def test_a_killed_process_loses_nothing_that_it_was_asked_to_keep(gate: Gate, tmp_path: Path) -> None:
+    gate.close()
+    await tell_a_process_that_is_killed(TOLD, gate, tmp_path)
     gate.open()
     async with TurnMemory(Settings(database_url=gate.url, data_dir=tmp_path), "alice") as turn:
         assert "Lisbon" in (await turn.begin(ASKED)).text
@@ -270,15 +273,7 @@ async def test_a_broken_spool_costs_no_turn(gate: Gate, tmp_path: Path, reme: As
     spool.write_bytes(b"garbage" * 1000)
     gate.close()
     for number in range(5):
-        command = [
-            sys.executable,
-            "-c",
-            KILLED.format(told=f"turn {number}", spool=str(spool)),
-            gate.url,
-            str(tmp_path),
-        ]
-        process = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
-        assert process.returncode == 9, process.stderr
+        await tell_a_process_that_is_killed(f"turn {number}", gate, tmp_path, str(spool))
     gate.open()
     async with TurnMemory(settings, "alice", spool=spool) as turn:
         await turn.begin(ASKED)

@@ -29,6 +29,7 @@ from reme_core import Settings, cli
 from reme_core.settings.sources import _OLD_NAMES
 from tests.pages.blocks import ROOT, Block
 from tests.ports import free_port
+from tests.scripts import REME
 from tests.second_environment import CHECKOUT
 
 _PROGRAMS = ("reme", "pip", "make", "python", ".ci/run")
@@ -159,9 +160,8 @@ class Runner:
 
     def _start(self, arguments: list[str]) -> None:
         """Start what goes on: a service until the page ends; what reads stdin, until it finds the end of that."""
-        program = str(Path(sys.executable).parent / "reme")
         process = subprocess.Popen(
-            [program, *(re.sub(r"port=\d+", f"port={self.ports['8002']}", argument) for argument in arguments)],
+            [REME, *(re.sub(r"port=\d+", f"port={self.ports['8002']}", argument) for argument in arguments)],
             cwd=self.folder, env={**os.environ, **self.environ}, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         is_reader = arguments[0] == "chat" or arguments == ["mcp"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from starlette.applications import Starlette
 from reme_core.engine import Engine
 from reme_core.server.http import create_app
 from tests import ports
+from tests.scripts import REME
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ class Process:
         self._errors = folder / "stderr.txt"
         with (folder / "stdout.txt").open("wb") as out, self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [str(Path(sys.executable).parent / "reme"), *arguments],
+                [REME, *arguments],
                 cwd=folder,
                 env={**os.environ, **environ},
                 stdin=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from reme_core.cli import output
 from reme_core.types import Hit, Memory, Parts
+from tests.scripts import REME
 
 LATIN = {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0", "LC_ALL": "C", "COLUMNS": "60"}
 
@@ -36,7 +37,7 @@ def test_help_needs_neither_database_nor_models() -> None:
 
 def test_a_terminal_that_knows_few_characters_shows_what_it_can(configured: str) -> None:
     def run(*arguments: str, given: bytes = b"") -> tuple[int, str]:
-        program = [str(Path(sys.executable).parent / "reme"), *arguments]
+        program = [REME, *arguments]
         done = subprocess.run(
             program, env=os.environ | LATIN, input=given, capture_output=True, timeout=60, check=False
         )
@@ -55,7 +56,7 @@ def test_a_terminal_that_knows_few_characters_shows_what_it_can(configured: str)
 
 def test_a_worker_logs_at_what_time_which_job_failed_and_why(configured: str, tmp_path: Path) -> None:
     model = {"FLOW_LLM_MODEL_NAME": "talker", "FLOW_LLM_BASE_URL": "http://127.0.0.1:1/v1"}
-    program = [str(Path(sys.executable).parent / "reme")]
+    program = [REME]
     settings = ["--set", "llm.default.max_retries=0", "--set", "worker.after_seconds=0"]
     environment = os.environ | model
     said = b'[{"role": "user", "content": "I live in Lisbon."}]'
@@ -93,7 +94,7 @@ def test_a_dumb_terminal_is_as_wide_as_it_says(tmp_path: Path) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 60))
     known = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")}
-    program = [str(Path(sys.executable).parent / "reme"), "recall", "--help"]
+    program = [REME, "recall", "--help"]
     running = subprocess.Popen(
         program, env=known | {"TERM": "dumb"}, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs
     )
@@ -122,7 +123,7 @@ def test_ctrl_c_leaves_no_traceback_whenever_it_comes(configured: str) -> None:
     assert after.stdout == "on\n" and "KeyboardInterrupt" in after.stderr, "afterwards it is as it was"
     for seconds in (0.2, 0.4, 0.6, 0.9):
         running = subprocess.Popen(
-            [str(Path(sys.executable).parent / "reme"), "recall", "tea", "-w", "alice"],
+            [REME, "recall", "tea", "-w", "alice"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         time.sleep(seconds)

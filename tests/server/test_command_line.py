@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,9 +19,8 @@ from reme_core.flows.catalog import Catalog
 from reme_core.settings import Settings
 from reme_core.spool.waiting import spool_path
 from tests.loopback import Loopback
+from tests.scripts import REME
 from tests.server.conftest import Process
-
-REME = str(Path(sys.executable).parent / "reme")
 
 
 def test_values_are_read_as_reme_read_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,9 +36,11 @@ from reme_core.server.run import _bind, _start_listening, _url_of
 from reme_core.server.service import Service
 from reme_core.settings import FlowSettings, Settings
 from reme_core.types import Kind, Memory
+from tests.scripts import REME
 from tests.server.conftest import Process
 
 SAID = {"role": "user", "content": "我喜欢早上喝咖啡工作"}
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
 async def whole_story(session: ClientSession) -> None:
@@ -254,7 +256,7 @@ async def test_a_prompt_puts_what_is_remembered_before_the_question(session: Cli
 @pytest.mark.timeout(180)
 async def test_over_pipes_nothing_but_the_protocol_is_on_stdout(own_data_dir: Path, tmp_path: Path) -> None:
     parameters = StdioServerParameters(
-        command=str(Path(sys.executable).parent / "reme"),
+        command=REME,
         args=[
             "backend=mcp",
             "mcp.transport=stdio",
@@ -275,15 +277,14 @@ async def test_over_pipes_nothing_but_the_protocol_is_on_stdout(own_data_dir: Pa
 
 
 def test_a_call_at_the_end_of_the_input_is_answered(migrated_data_dir: Path) -> None:
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     said: list[dict[str, Any]] = [
-        {"id": 1, "method": "initialize", "params": hello},
+        {"id": 1, "method": "initialize", "params": HELLO},
         {"method": "notifications/initialized"},
         {"id": "cut", "method": "tools/call", "params": {"name": "add_memory", "arguments": {"content": "Tea \ud83c"}}},
         {"id": "last", "method": "tools/call", "params": {"name": "list_memory", "arguments": {}}},
     ]
     process = subprocess.run(
-        [str(Path(sys.executable).parent / "reme"), "mcp"],
+        [REME, "mcp"],
         input=f"{'[' * 100_000}\n" + "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said),
         env=os.environ | {"REME_HOME": str(migrated_data_dir)},
         capture_output=True, text=True, timeout=60, check=True,
@@ -296,15 +297,16 @@ def test_a_call_at_the_end_of_the_input_is_answered(migrated_data_dir: Path) -> 
     assert "Traceback" not in process.stderr
 
 
-def test_a_client_that_goes_away_ends_it_in_order(migrated_data_dir: Path) -> None:
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-    command = [str(Path(sys.executable).parent / "reme"), "mcp"]
+def between_pipes(command: list[str], home: Path) -> subprocess.Popen[str]:
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    environ = os.environ | {"REME_HOME": str(migrated_data_dir)}
-    with subprocess.Popen(command, env=environ, text=True, **pipes) as process:
+    return subprocess.Popen(command, env=os.environ | {"REME_HOME": str(home)}, text=True, **pipes)
+
+
+def test_a_client_that_goes_away_ends_it_in_order(migrated_data_dir: Path) -> None:
+    with between_pipes([REME, "mcp"], migrated_data_dir) as process:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
         process.stdout.close()
-        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}) + "\n")
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}) + "\n")
         process.stdin.close()
         told = process.stderr.read()
         assert process.wait(timeout=60) == 0
@@ -317,10 +319,7 @@ def test_ctrl_c_ends_it_although_its_input_stays_open(migrated_data_dir: Path) -
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a job in the background ignores it
         "main(['mcp'])"
     )
-    command = [sys.executable, "-c", code]
-    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    environ = os.environ | {"REME_HOME": str(migrated_data_dir)}
-    with subprocess.Popen(command, env=environ, text=True, **pipes) as process:
+    with between_pipes([sys.executable, "-c", code], migrated_data_dir) as process:
         assert process.stderr is not None
         while "embedding" not in process.stderr.readline():
             assert process.poll() is None

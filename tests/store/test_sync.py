@@ -230,23 +230,23 @@ print("kept")
 """
 
 
-def test_what_is_said_right_before_the_end_of_a_program_is_stored(settings: Settings, tmp_path: Path) -> None:
+def run_to_its_end(code: str, settings: Settings, home: Path) -> None:
     assert settings.database_url is not None
-    environment = os.environ | {"DATABASE_URL": settings.database_url.get_secret_value(), "REME_HOME": str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", SAYS]
+    environment = os.environ | {"DATABASE_URL": settings.database_url.get_secret_value(), "REME_HOME": str(home)}
+    command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "kept\n", "")
+
+
+def test_what_is_said_right_before_the_end_of_a_program_is_stored(settings: Settings, tmp_path: Path) -> None:
+    run_to_its_end(SAYS, settings, tmp_path)
     with ReMe(settings) as reme:
         assert [message.content for message in reme.messages("w", "s")] == ["kept"]
 
 
 @pytest.mark.parametrize("code", [RECALLS, CONVERSES])
 def test_one_that_is_never_closed_does_not_hold_the_program_up(settings: Settings, tmp_path: Path, code: str) -> None:
-    assert settings.database_url is not None
-    environment = os.environ | {"DATABASE_URL": settings.database_url.get_secret_value(), "REME_HOME": str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "kept\n", "")
+    run_to_its_end(code, settings, tmp_path)
     with ReMe(settings) as reme:  # what it recalled is in the log, and what was said is stored, though nobody closed it
         assert "kept" in str(reme.connection.wait(logged))
         assert len(reme.messages("w", "s")) == (4 if code is CONVERSES else 0)

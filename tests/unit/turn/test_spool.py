@@ -40,6 +40,14 @@ def texts(spool: Spool) -> list[str]:
     return [message.content for waiting in spool.entries() for message in waiting.messages]
 
 
+def run_in_process(code: str, path: Path) -> subprocess.CompletedProcess[str]:
+    """Run the code on the file at `path`, in a process of its own that has to end well."""
+    command = [sys.executable, "-W", "ignore", "-c", code, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def test_what_is_kept_is_found_by_another_process(tmp_path: Path) -> None:
     path = tmp_path / "spool" / "x.sqlite3"
     keep(Spool(path), "one").put(entry("never kept"))
@@ -135,10 +143,7 @@ def test_a_folder_where_nobody_may_look_leaves_memory_and_is_told_of_once(
 
 def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite3"
-    command = [sys.executable, "-c", FULL, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["5 1", "6 2", "7 3", "8 4", "9 5", "end 0"]
+    assert run_in_process(FULL, path).stdout.splitlines() == ["5 1", "6 2", "7 3", "8 4", "9 5", "end 0"]
     assert sorted(int(text.split(":")[0]) for text in texts(Spool(path))) == list(range(15))
 
 
@@ -391,9 +396,7 @@ os.wait()
 
 def test_a_forked_child_opens_the_file_for_itself(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite3"
-    command = [sys.executable, "-c", FORKED, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    run_in_process(FORKED, path)
     assert sorted(texts(Spool(path))) == ["before", "child's", "parent's"]
 
 
@@ -430,9 +433,7 @@ while os.waitpid(child, os.WNOHANG)[0] == 0:
 
 def test_a_child_that_was_forked_while_the_file_is_written_does_not_wait_for_its_parent(tmp_path: Path) -> None:
     path = tmp_path / "x.sqlite3"
-    command = [sys.executable, "-W", "ignore", "-c", FORKED_WHILE_WRITING, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert not run_in_process(FORKED_WHILE_WRITING, path).stderr
     assert sorted(texts(Spool(path))) == ["before", "child's", "parent's"]
 
 
