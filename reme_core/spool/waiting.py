@@ -219,8 +219,11 @@ class Spool:
         """Change what waits for a workspace; returns each entry as it was, and as it is."""
         with self._file:
             if self._disk is not None:
-                self._take_in(self._disk)
-                self._disk.erase(workspace, change, named)
+                try:
+                    self._take_in(self._disk)
+                    self._disk.erase(workspace, change, named)
+                except SpoolError as error:  # nor does whoever asks for it erase anything in the database then
+                    raise SpoolError(f"nothing was erased: {error}") from None
             changed: list[tuple[Entry, Entry]] = []
             with self._memory:
                 for entry in [entry for entry in self._entries.values() if entry.workspace == workspace]:
