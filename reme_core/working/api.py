@@ -19,7 +19,7 @@ from reme_core.store.logs import logging_for_workspace
 from reme_core.text.chat_format import MessageLike, read_messages
 from reme_core.types import Message
 from reme_core.working.compact import SUMMARY, Placed, Turns, summary_message, transcript_of
-from reme_core.working.offload import Style, handles_in, is_excerpt, offload
+from reme_core.working.offload import BARE, Style, handles_in, is_excerpt, offload
 from reme_core.working.summary import summarise_turns
 from reme_core.working.window import CountTokens, WindowUse, check_context, tokenizer_of
 
@@ -82,13 +82,15 @@ class _Task:
     def squeeze(self, view: list[Placed], given: Sequence[Message]) -> tuple[list[Placed], list[Artifact]]:
         """Shorten messages until the window is not full: what people and the agent said above the limit, then more.
 
-        Under ever smaller limits, outputs of tools are shortened first, and then what was said.
+        Under ever smaller limits, outputs of tools are shortened first, and then what was said. If all of that does not
+        fit the window, only the handles of outputs are left.
         """
         limit = self.limit
         smaller = [limit >> halved for halved in range(1, limit.bit_length()) if limit >> halved >= _LEAST]
         made: list[Artifact] = []
-        for roles, most in ((_TALK, limit), *((_TOOLS, one) for one in smaller), *((_TALK, one) for one in smaller)):
-            if not self.is_full(view):
+        steps = [(roles, most) for roles in (_TOOLS, _TALK) for most in smaller]
+        for roles, most in ((_TALK, limit), *steps, (_TOOLS, BARE)):
+            if not self.is_full(view) or (most == BARE and self.use(view).share <= 1):
                 break
             places = [place for place, _ in view]
             # Always from what was given: the handle of a shorter excerpt is that of the whole text, too.

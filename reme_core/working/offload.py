@@ -24,6 +24,8 @@ READING_TOOLS: Final = frozenset((GREP, READ))
 
 _HANDLE = re.compile(rf'{READ}\("([0-9a-f]{{12}})"\)')
 _WORD = re.compile(r"\b[0-9a-f]{12}\b")  # a summary names outputs by their handles alone
+BARE: Final = 32
+"""A limit in tokens under which an excerpt has no words of its text: it names the handle alone."""
 _MOST_KNOWN: Final = 2_000  # excerpts; of about a kilobyte each, so two megabytes in a process
 _SOURCE: Final = 80  # characters of a call, shown as the source of its output
 
@@ -76,6 +78,9 @@ class Style:
 
     def _shorten(self, artifact: Artifact, limit: int) -> str:
         text = stored_text(artifact.content, self.redacted)
+        if limit <= BARE:
+            about = {"source": artifact.source, "handle": artifact.artifact_id, "length": f"{len(text):,}"}
+            return phrase("artifact_alone", self.language, read=READ, **about)
         head, tail = head_of(text, min(self.head_tokens, limit // 4)), tail_of(text, min(self.tail_tokens, limit // 8))
         return phrase(
             "artifact", self.language,
@@ -137,7 +142,7 @@ def handle_in(text: str) -> str:
 
 def is_excerpt(text: str) -> bool:
     """Whether a text is what stands in the place of a shortened message."""
-    return text.startswith("[") and text.endswith("</end>") and handle_in(text) != ""
+    return text.startswith("[") and text.endswith(("</end>", '")]')) and handle_in(text) != ""
 
 
 def handles_in(messages: Iterable[Message]) -> set[str]:

@@ -180,7 +180,7 @@ async def test_what_its_excerpt_would_make_longer_stays_whole(reme: Engine) -> N
     assert fitted.before.share > 0.7
     assert (fitted.messages, fitted.use, fitted.offloaded) == (said, fitted.before, [])
     longer = [*said[:-1], outputs[-1].model_copy(update={"content": log_of(6)})]
-    assert (fitted := await fit(reme, longer, window=512)).messages[:-1] == said[:-1]
+    assert (fitted := await fit(reme, longer, window=600)).messages[:-1] == said[:-1]
     assert len(fitted.offloaded) == 1
 
 
@@ -350,6 +350,18 @@ async def test_one_turn_that_is_too_much_is_shortened_and_stays_whole_in_store(r
     assert fitted.use.share <= 0.7 and len(fitted.messages) == 14
     handle = handle_in(fitted.messages[0].content)
     assert (await reme.working.read("acme", handle, size=10**6)).text == pasted
+
+
+@pytest.mark.parametrize("asked", ["Find all.", "全部找出来。"])
+async def test_of_many_outputs_of_one_turn_the_handles_stay(reme: Engine, asked: str) -> None:
+    many = [Message(role="assistant", tool_calls=[ToolCall(id=f"m{n}", name="f", arguments="{}") for n in range(40)])]
+    many += [Message(role="tool", tool_call_id=f"m{n}", content=log_of(n, 12)) for n in range(40)]
+    fitted = await fit(reme, [Message(content=asked), *many])
+    assert fitted.use.share <= 0.7 and len(fitted.messages) == 42
+    for shown, whole in zip(fitted.messages[2:], many[1:], strict=True):
+        assert (await reme.working.read("acme", handle_in(shown.content), size=10**6)).text == whole.content
+    again = await fit(reme, fitted.messages, session="other")
+    assert again.messages == fitted.messages and again.offloaded == []
 
 
 async def test_however_short_an_excerpt_gets_its_handle_gives_the_whole_text(reme: Engine) -> None:
