@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from reme_core.errors import ReMeError
 from reme_core.prompts.fence import NOTE
@@ -293,8 +293,18 @@ async def _a_dead_database_does_not_end_the_turn(stage: Stage) -> None:
 
 @check(Rule.ON_ERROR)
 async def _a_dead_database_ends_the_turn_if_asked(stage: Stage) -> None:
+    await _fail_without_database(stage)
+
+
+@check(Rule.ON_ERROR)
+async def _a_recall_without_a_database_ends_the_turn_if_asked(stage: Stage) -> None:
+    await _fail_without_database(stage, write="off")
+
+
+async def _fail_without_database(stage: Stage, **options: Any) -> None:
+    """Run a turn that has to fail with the error of memory."""
     stage.gate.close()
-    conversation, _ = await stage.talk_through_gate(on_error="raise", patience=1.0)
+    conversation, _ = await stage.talk_through_gate(on_error="raise", patience=1.0, **options)
     try:
         await conversation.say(STATEMENT)
     except Exception as error:  # a framework may wrap the error in one of its own

@@ -15,6 +15,7 @@ import pytest
 from opentelemetry import trace
 
 from reme_core import testing
+from reme_core.errors import DatabaseError
 from reme_core.testing import (
     AGENT,
     COMPLETION_TOKENS,
@@ -96,6 +97,10 @@ class PlainConversation(Conversation):
                     note = await self.turn.begin(asked, turn_id)
             elif self.fault == "blocks the loop":
                 note = self.turn.call(self.turn.begin, asked, turn_id)
+            elif self.fault == "hides errors of recalls":
+                note = Note()
+                with contextlib.suppress(DatabaseError):
+                    note = await self.turn.begin(asked, turn_id)
             else:
                 note = await self.turn.begin(asked, turn_id)
             self.note = note
@@ -280,6 +285,7 @@ FAULTS = {
     "loses what no model saw": "a_turn_cancelled_while_it_recalls_keeps_the_users_words",
     "fails turns": "a_dead_database_does_not_end_the_turn",
     "hides errors": "a_dead_database_ends_the_turn_if_asked",
+    "hides errors of recalls": "a_recall_without_a_database_ends_the_turn_if_asked",
     "swallows options": "an_unknown_option_is_refused",
     "closes what was given": "what_was_given_open_stays_open",
     "leaves connections open": "what_it_opened_is_closed",
