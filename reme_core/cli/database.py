@@ -37,7 +37,7 @@ def upgrade(session: Session) -> None:
     with session.spinner("Upgrading …"):
         migrate.upgrade(url)
     done = f"is at {newest} already" if before == newest else f"went from {before or 'nothing'} to {newest}"
-    session.show({"before": before, "now": newest}, f"The schema {done}.")
+    session.show({"before": before, "now": newest}, f"The schema {done}.", *_unspread_lines(url))
 
 
 @app.command()
@@ -81,9 +81,20 @@ def status(
     builds = index_builds(url)
     answer = facts | ({"nodes": [asdict(node) for node in nodes]} if nodes else {})
     answer |= {"index_builds": [asdict(build) for build in builds]} if builds else {}
-    session.show(answer, shown, *servers, *map(_build_line, builds), *([] if version == newest else [advice]))
+    lines = [] if version == newest else [advice]
+    session.show(answer, shown, *servers, *map(_build_line, builds), *lines, *_unspread_lines(url))
     if version != newest:
         raise typer.Exit(4)
+
+
+def _unspread_lines(url: str) -> list[str]:
+    """What to do where a part of the tables is distributed only; nothing elsewhere."""
+    from reme_core.postgres import distribute
+    from reme_core.postgres.connect import connect
+
+    with connect(url, autocommit=True) as connection:
+        waiting = distribute.unspread(connection)
+    return [f"Not distributed yet: {', '.join(waiting)}. Run `reme db distribute`."] if waiting else []
 
 
 def _build_line(build: IndexBuild) -> str:

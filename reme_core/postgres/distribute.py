@@ -17,7 +17,7 @@ from reme_core.errors import SchemaError
 from reme_core.postgres import migrate
 from reme_core.postgres.connect import Connection, connect
 from reme_core.postgres.errors import mask_password, translating_errors
-from reme_core.postgres.session import ROLE
+from reme_core.postgres.migrate import ROLE
 
 SHARDS = 32
 """The default number of parts that tables are cut into, which is Citus's own."""
@@ -88,6 +88,11 @@ def distribute(url: str, shards: int = SHARDS, *, on_step: OnStep | None = None)
         _number_on_nodes(connection, url)
         _require_service(connection, url)
     return to_do
+
+
+def unspread(connection: Connection) -> list[str]:
+    """The tables of a distributed database that are not distributed yet; no statement works on these and the others."""
+    return _still_here(connection, _tables(connection)) if _is_distributed(connection) else []
 
 
 def continue_numbering(url: str) -> None:
@@ -220,17 +225,25 @@ def _require_service(connection: Connection, url: str) -> None:
 
 
 def _steps(connection: Connection, shards: int) -> list[Step]:
-    tables = [*_ON_ALL_NODES, *(name for (name,) in connection.execute(_OF_WORKSPACES))]
+    tables = _tables(connection)
     policies = {name: (policy, condition) for name, policy, condition in connection.execute(_SUBSELECTS, [tables])}
     return [
         *_role_steps(connection),
         *_setting_steps(connection),
-        *(_move(name, policies.get(name), shards) for (name,) in connection.execute(_STILL_HERE, [tables])),
+        *(_move(name, policies.get(name), shards) for name in _still_here(connection, tables)),
         *(
             Step(f"let {name} be moved while it is written to", (_ALTER_IDENTITY.format(sql.Identifier("reme", name)),))
             for (name,) in connection.execute(_WITHOUT_KEY, [tables])
         ),
     ]
+
+
+def _tables(connection: Connection) -> list[str]:
+    return [*_ON_ALL_NODES, *(name for (name,) in connection.execute(_OF_WORKSPACES))]
+
+
+def _still_here(connection: Connection, tables: list[str]) -> list[str]:
+    return [name for (name,) in connection.execute(_STILL_HERE, [tables])]
 
 
 def _role_steps(connection: Connection) -> list[Step]:
@@ -312,7 +325,7 @@ order by c.relname <> 'workspace',
 """
 _STILL_HERE = """
 select name from unnest(%s::text[]) with ordinality as given (name, place)
-where not exists (select from pg_dist_partition where logicalrelid = format('reme.%%I', name)::regclass)
+where to_regclass(format('reme.%%I', name)) not in (select logicalrelid from pg_dist_partition)
 order by place
 """
 _WITHOUT_KEY = """

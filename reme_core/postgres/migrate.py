@@ -21,6 +21,9 @@ from reme_core.postgres import queue_schema
 from reme_core.postgres.connect import Connection, connect
 from reme_core.postgres.errors import mask_password, translating_errors
 
+ROLE = "reme_service"
+"""The role under which services work, which sees one workspace at a time."""
+
 _LOCK = 0x72656D65  # "reme": the key of the advisory lock under which migrations run
 _OLDEST_POSTGRES = 15
 _OLDEST_PGVECTOR = (0, 8)

@@ -19,16 +19,15 @@ from psycopg.types.json import set_json_loads
 from pydantic_core import from_json
 
 from reme_core.errors import SchemaError
-from reme_core.postgres import migrate
+from reme_core.postgres import distribute, migrate
 from reme_core.postgres.connect import ENCODING, UNDERSTOOD, connect, has_refused, wait_for_start
 from reme_core.postgres.connect import Connection as SyncConnection
 from reme_core.postgres.errors import mask_password
+from reme_core.postgres.migrate import ROLE
 from reme_core.settings import LimitSettings
 
 Row = tuple[Any, ...]
 Params = Sequence[Any] | Mapping[str, Any] | None
-
-ROLE = "reme_service"
 
 WRITE_LOCK = "select pg_advisory_xact_lock(hashtextextended('reme.write ' || %s, 0))"
 """Takes the write lock of a workspace until the end of the transaction; see `Database.write_transaction`."""
@@ -88,8 +87,8 @@ def prepare(url: str, embedded: bool) -> Session:
     """Look up what the pool's connections need, after migrating an embedded database. Blocks.
 
     Raises:
-        SchemaError: The database is not fit for this release (see `migrate.require_current`), or row-level security
-            could not keep workspaces apart in it.
+        SchemaError: The database is not fit for this release (see `migrate.require_current`), or distributed in part,
+            or row-level security could not keep workspaces apart in it.
     """
     asked = conninfo_to_dict(url)
     arguments: dict[str, Any] = {
@@ -108,8 +107,12 @@ def prepare(url: str, embedded: bool) -> Session:
         # Other connections copy the adapters of this one, and need not look up the types of pgvector.
         arguments["context"] = connection
         row = connection.execute(_ROLES, {"role": ROLE}).fetchone()
-    assert row is not None
-    role, bypasses, has_nodes = row
+        assert row is not None
+        role, bypasses, has_nodes = row
+        if has_nodes and (waiting := distribute.unspread(connection)):
+            raise SchemaError(
+                f"{mask_password(url)} is distributed but for {', '.join(waiting)}; run `reme db distribute` to its end"
+            )
     if bypasses and role is None:
         raise SchemaError(
             f"the login role of {mask_password(url)} bypasses row-level security and may not act as {ROLE}, so"

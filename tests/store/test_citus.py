@@ -22,6 +22,7 @@ from reme_core.settings import Settings
 from reme_core.types import HistoryEntry, Memory, Message
 from tests.citus import cluster_database, empty
 from tests.conftest import CITUS_URL
+from tests.server.command import Reme
 
 on_a_cluster = pytest.mark.skipif(not CITUS_URL, reason="REME_TEST_CITUS_URL names no cluster")
 
@@ -154,10 +155,18 @@ async def test_a_backup_is_restored_into_a_cluster_and_from_one(
 
 
 @on_a_cluster
-async def test_a_migration_reaches_all_servers(cluster_url: str) -> None:
+async def test_a_migration_reaches_all_servers(
+    cluster_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reme = Reme(capsys)
     distribute.distribute(cluster_url, 4)
     migrate.downgrade(cluster_url, "0028")
-    migrate.upgrade(cluster_url)
+    monkeypatch.setenv("DATABASE_URL", cluster_url)
+    assert "0028" in reme("db", "status", code=4)
+    for told in (reme("db", "upgrade"), reme("db", "status")):
+        assert "Not distributed yet: embedding_model, api_key," in told
+    with pytest.raises(SchemaError, match="is distributed but for embedding_model, "):
+        await Engine(Settings(database_url=SecretStr(cluster_url))).open()
     again = [step.what for step in distribute.distribute(cluster_url, 4)]  # the tables that the migrations made anew
     assert {"copy api_key to all nodes", "spread embedding beside it"} < set(again)
     assert not any("workspace" in what or "memory" in what for what in again)
