@@ -19,6 +19,9 @@ from reme_core.text.terms import terms
 _DISTINCTIVE_TERMS, _DISTINCTIVE_CJK_TERMS = 3, 5
 _SECRET_LENGTH = 6  # characters of a single word with a digit in it: a number, a password
 
+_READ_FIRST = 10_000  # characters of a wording, which mostly have terms enough
+_MOST_COMPILED = 1_000  # characters of a wording: to compile a pasted file of a megabyte takes seconds
+
 Cut = Callable[[str], str]
 """Removes words from a text."""
 
@@ -26,16 +29,29 @@ Cut = Callable[[str], str]
 def remover_of(wordings: Collection[str]) -> Cut:
     """What removes wordings from a text: distinctive ones wherever they stand, others where they are all of it."""
     whole = {form.lower() for form in spellings(wordings)}
-    patterns = [re.compile(re.escape(form), re.IGNORECASE) for form in forms(wordings)]
+    parts = [(form[:_MOST_COMPILED], form[_MOST_COMPILED:]) for form in forms(wordings)]
+    patterns = [(re.compile(re.escape(begun), re.IGNORECASE), rest) for begun, rest in parts]
 
     def remove(text: str) -> str:
         if text.lower() in whole:
             return ""
-        for pattern in patterns:
-            text = pattern.sub("", text)
+        for begun, rest in patterns:
+            text = _without(text, begun, rest) if rest else begun.sub("", text)
         return text
 
     return remove
+
+
+def _without(text: str, begun: re.Pattern[str], rest: str) -> str:
+    """A text without the places where `begun` is followed by `rest`, in upper or lower case."""
+    kept, start = [], 0
+    rest_folded = rest.casefold()
+    while found := begun.search(text, start):
+        end = found.end() + len(rest)
+        is_whole = text[found.end() : end].casefold() == rest_folded
+        kept.append(text[start : found.start() + (not is_whole)])
+        start = end if is_whole else found.start() + 1
+    return "".join([*kept, text[start:]])
 
 
 def cut_json(value: Any, cut: Cut) -> Any:
@@ -106,7 +122,9 @@ def is_distinctive(wording: str) -> bool:
     >>> [is_distinctive(text) for text in ("Élise owns a château", "São Paulo", "欧阳修文", "他每天早上喝黑咖啡")]
     [True, False, False, True]
     """
-    found = set(terms(wording))
+    found = set(terms(wording[:_READ_FIRST]))
+    if len(found) < max(_DISTINCTIVE_TERMS, _DISTINCTIVE_CJK_TERMS) and len(wording) > _READ_FIRST:
+        found = set(terms(wording))
     words = wording.split()
     # Chinese has no spaces between words, which other scripts beyond ASCII have.
     enough = len(words) >= _DISTINCTIVE_TERMS or (not wording.isascii() and len(found) >= _DISTINCTIVE_CJK_TERMS)

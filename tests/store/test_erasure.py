@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ from reme_core.engine import Engine
 from reme_core.errors import NotFoundError
 from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.change import Change, Erase
+from reme_core.store.wordings import remover_of
 from reme_core.types import Kind, Memory, Message, Source, ToolCall
 from reme_core.types import now as present
 from tests.store.erased import KNOWN, RARE, SAID, SESSION, remember, traces
@@ -311,6 +313,30 @@ async def test_a_lesson_keeps_the_situation_that_it_shares_with_one_that_is_eras
     assert (await words.memories.history("w", pay.memory_id))[0].after["when_to_use"] == situation  # type: ignore[index]
     await words.memories.delete("w", [m.memory_id for m in await words.memories.list("w")], erase=True)
     assert await traces(words.database, "flight") == {}
+
+
+def test_of_a_long_text_the_beginning_is_a_pattern_and_all_of_it_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To compile a text of a megabyte takes longer than Postgres waits for a transaction."""
+    compile_pattern, lengths = re.compile, list[int]()
+
+    def measure(pattern: str, flags: int = 0) -> re.Pattern[str]:
+        lengths.append(len(pattern))
+        return compile_pattern(pattern, flags)
+
+    report = " ".join(f"Line {n} of her diary: {n * 7919} steps, “Straße” and café." for n in range(2_000))
+    monkeypatch.setattr("reme_core.store.wordings.re.compile", measure)
+    remove = remover_of([report, "Her dog is called Rex."])
+    monkeypatch.undo()
+    assert max(lengths) < 5_000
+    for form in (
+        report,
+        report.upper().replace("STRASSE", "STRAßE"),
+        normalize("NFD", report),
+        json.dumps(report)[1:-1],
+    ):
+        assert remove(f"So: {form} And {form}! HER DOG IS CALLED REX. I swim.") == "So:  And !  I swim."
+    begun = report[:-20]
+    assert remove(f"{begun} {report}{begun}") == f"{begun} {begun}"
 
 
 async def test_erasing_leaves_its_time_and_no_history(words: Engine) -> None:
