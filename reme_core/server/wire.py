@@ -277,6 +277,7 @@ _LIMITS: Final = {
 }
 """The keywords of an `input_schema` that are checked, and pydantic's names for them."""
 
+_PLAIN_TYPES: Final = {"bool", "dict", "float", "int", "list", "str"}
 _SAID_OF_PATTERNS: Final = {
     NOT_BLANK: "it is empty; give a text",
     WITHOUT_NUL: "it holds a NUL character (U+0000); remove it",
@@ -326,8 +327,10 @@ def describe_problems(errors: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _field_of(error: Mapping[str, Any]) -> str:
-    # Where a field may be of several types, pydantic also names the type that it tried, such as `list[…]`.
+    # Where a field may be of several types, pydantic also names the type that it tried, such as `list[…]` or `bool`.
     parts = [str(part) for part in error["loc"]]
+    if parts[1:] and (parts[-1] in _PLAIN_TYPES or parts[-1].startswith("constrained-")):
+        parts.pop()
     return ".".join(part for part in parts if not part.endswith("]")) or "body"
 
 

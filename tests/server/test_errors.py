@@ -88,6 +88,12 @@ async def test_a_validation_error_names_the_field_and_repeats_nothing(client: Cl
     assert not any(value in response.text for value in ("many", "yesterday"))
 
 
+async def test_no_type_that_was_tried_is_told_as_a_part_of_a_field(client: Client) -> None:
+    answer = await client.post("/summary_task_memory", json={"trajectories": [{"score": "0.9"}]})
+    number, boolean = (f"trajectories.0.score: Input should be a valid {what}" for what in ("number", "boolean"))
+    assert answer.json()["message"] == f"{number}; {boolean}"
+
+
 @pytest.mark.parametrize(
     ("path", "body", "told"),
     [
