@@ -189,7 +189,14 @@ async def test_calls_of_one_second_keep_the_order_in_which_they_are_reported(rem
 async def test_guidance_writes_seconds_as_people_do(reme: Engine, seconds: float, told: str) -> None:
     await reme.tools.record("w", [call(1, time_cost=seconds)])
     [guidance] = (await reme.tools.summarise("w")).metadata["memory_list"]
-    assert f"takes {told}, and at worst {told}" in guidance["content"]
+    assert f"takes {told}, and seldom more than {told}" in guidance["content"]
+
+
+async def test_the_seconds_of_most_calls_are_not_told_as_those_of_the_slowest(reme: Engine) -> None:
+    calls = [call(1, input={"page": page}, time_cost=60.0 if page == 7 else 1.0) for page in range(40)]
+    await reme.tools.record("w", calls)
+    [guidance] = (await reme.tools.summarise("w")).metadata["memory_list"]
+    assert "takes 1 s, and seldom more than 1 s" in guidance["content"]
 
 
 async def test_new_calls_renew_the_guidance_and_the_old_one_is_superseded(reme: Engine) -> None:
