@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Final, Literal, cast, get_args
@@ -24,6 +25,9 @@ from reme_core.types import Message, ToolCall
 log = logging.getLogger(__name__)
 
 JsonMode = Literal["json_schema", "json_object", "plain"]
+
+# Ollama and llama.cpp fail with 500 at a schema that they, or the model, cannot hold to.
+_OF_FORMAT: Final = re.compile("grammar|schema|(?:for |response_)format", re.IGNORECASE)
 
 _THINKING_TOKENS: Final = 25_000  # what OpenAI's guide to reasoning models says to leave for it
 
@@ -155,9 +159,11 @@ class OpenAIChat(RemoteModel):
             messages = wire if mode == "json_schema" else with_instruction(wire, schema)
             try:
                 answer = await self._create(client, messages, {**options, **_response_format(mode, schema)})
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+            except openai.APIStatusError as error:
                 # The messages of servers differ too much to tell what was refused, so the next mode is tried. If even
                 # the plain request is refused, the response format was not the reason: the mode stays as it was.
+                if error.status_code not in (400, 422) and not _OF_FORMAT.search(text_of_error(error.body)):
+                    raise
                 refusal = refusal or error
                 continue
             self._json_mode = mode

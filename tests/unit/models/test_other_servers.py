@@ -266,3 +266,26 @@ async def test_vectors_without_a_number_are_in_their_place(
     texts = ["green tea", "black coffee", "water"]
     vectors = await embedder.embed(texts)
     np.testing.assert_allclose(vectors, [hashed_vector(text, 64) for text in texts], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "failed to parse grammar"),  # llama.cpp
+        (500, "failed to load model vocabulary required for format"),  # Ollama
+        (404, "No endpoints found that support response_format"),
+        (501, "json_schema is not implemented"),
+    ],
+)
+async def test_a_server_that_fails_at_a_schema_is_asked_without_it_from_then_on(
+    loopback: Loopback, chat: OpenAIChat, status: int, message: str
+) -> None:
+    refuse = Answer(status, {"error": {"message": message}}, {"retry-after-ms": "1"})
+    loopback.answer_otherwise(
+        lambda body: refuse if (body.get("response_format") or {}).get("type") == "json_schema" else None
+    )
+    loopback.chat({"facts": [{"text": "tea"}]})
+    await chat.complete_as(ASK, Facts)
+    asked = len(loopback.requests)
+    assert (await chat.complete_as(ASK, Facts)).facts == [Fact(text="tea")]
+    assert len(loopback.requests) == asked + 1
