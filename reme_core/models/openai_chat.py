@@ -180,7 +180,6 @@ class OpenAIChat(RemoteModel):
             message = answer.choices[0].message
             message.content = storable(_text(message.content or message.refusal))
             # To join is to refuse what is no text.
-            "".join(call.id or "" for call in message.tool_calls or ())
             "".join(call.function.name or "" for call in message.tool_calls or () if call.type != "custom")
         except (AttributeError, LookupError, TypeError, ValueError):
             raise self._no_answer(answer) from None
@@ -240,9 +239,9 @@ def _tool_to_wire(tool: Tool) -> Wire:
 
 def _read_tool_calls(message: ChatCompletionMessage) -> list[ToolCall]:
     return [
-        ToolCall(id=call.id or "", name=call.function.name, arguments=call.function.arguments or "", index=index)
+        ToolCall(id=str(call.id or ""), name=call.function.name, arguments=call.function.arguments or "", index=index)
         for index, call in enumerate(message.tool_calls or [])
-        if call.type != "custom"  # some servers leave the type out
+        if call.type != "custom"  # some servers leave the type out, and have numbers for ids
     ]
 
 

@@ -289,3 +289,9 @@ async def test_a_server_that_fails_at_a_schema_is_asked_without_it_from_then_on(
     asked = len(loopback.requests)
     assert (await chat.complete_as(ASK, Facts)).facts == [Fact(text="tea")]
     assert len(loopback.requests) == asked + 1
+
+
+async def test_a_call_of_a_tool_may_have_a_number_for_its_id(loopback: Loopback, chat: OpenAIChat) -> None:
+    loopback.chat({"tool_calls": [{"id": 7, "function": {"name": "look_up", "arguments": {"word": "tea"}}}]})
+    [call] = (await chat.complete(ASK)).tool_calls
+    assert (call.id, call.name, json.loads(call.arguments)) == ("7", "look_up", {"word": "tea"})
