@@ -32,6 +32,7 @@ from reme_core.postgres.session import (
     Session,
     begin,
     configure,
+    is_tidy,
     milliseconds,
     prepare,
     run,
@@ -88,6 +89,7 @@ class Database:
         self._of_read, self._of_write = {"statement_timeout": read}, {"lock_timeout": lock, "statement_timeout": write}
         self._shares = Shares(settings.pool_size)
         self._pool: AsyncConnectionPool[Connection] | None = None
+        self._tidying: set[asyncio.Task[None]] = set()
         self._away: str | None = None  # why the last caller who waited for a connection in vain got none
 
     @classmethod
@@ -115,6 +117,8 @@ class Database:
     async def close(self) -> None:
         """Close all connections; an embedded server without other users stops a little later."""
         pool, self._pool = self._pool, None
+        if self._tidying:
+            await asyncio.wait(set(self._tidying))
         if pool is not None:
             await pool.close()
         if self._server is not None:
@@ -306,8 +310,14 @@ class Database:
             finally:
                 connection.last_used = time.monotonic()
                 with anyio.CancelScope(shield=True):
-                    await tidy(connection)
-                    await pool.putconn(connection)
+                    if is_tidy(connection):
+                        await pool.putconn(connection)  # it waits for nothing
+                    else:
+                        # In a task: who is cancelled during a rollback would take the connection away for ever.
+                        tidying = asyncio.create_task(_tidy_and_give_back(connection, pool))
+                        self._tidying.add(tidying)
+                        tidying.add_done_callback(self._tidying.discard)
+                        await asyncio.shield(tidying)
 
     @asynccontextmanager
     async def _transaction(
@@ -354,3 +364,8 @@ class Database:
                 self._away = str(error)
                 raise
             await connection.close()
+
+
+async def _tidy_and_give_back(connection: Connection, pool: AsyncConnectionPool[Connection]) -> None:
+    await tidy(connection)
+    await pool.putconn(connection)

@@ -168,11 +168,17 @@ async def configure(connection: AsyncConnection[Row], settings: Mapping[str, str
         await connection.execute(f"select {calls}", list(settings.values()), prepare=False)
 
 
+def is_tidy(connection: Connection) -> bool:
+    """Whether others can go on with a connection as it is."""
+    info = connection.info
+    return info.pipeline_status == PipelineStatus.OFF and info.transaction_status == TransactionStatus.IDLE
+
+
 async def tidy(connection: Connection) -> None:
     """Roll back what failed or was cancelled, so that others can go on with the connection; or else close it."""
     if connection.info.pipeline_status != PipelineStatus.OFF:  # cancelled within a pipeline, where it fails for others
         await connection.close()
-    elif connection.info.transaction_status != TransactionStatus.IDLE:
+    else:
         with suppress(OperationalError):  # the server rolls back the transaction of a dead connection
             await connection.rollback()
 

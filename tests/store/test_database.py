@@ -184,6 +184,25 @@ async def test_cancelled_calls_give_their_connection_back(settings: Settings) ->
         assert await database.fetch("w", "select 1") == [(1,)]
 
 
+async def test_who_is_cancelled_during_a_rollback_gives_the_connection_back(settings: Settings) -> None:
+    async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
+        failed = asyncio.Event()
+
+        async def fail() -> None:
+            async with database.transaction("w") as connection:
+                await connection.execute("select 1")
+                failed.set()
+                raise ValueError
+
+        failing = asyncio.create_task(fail())
+        await failed.wait()
+        failing.cancel()
+        await asyncio.wait([failing])
+        assert failing.cancelled()
+        async with asyncio.timeout(5):
+            assert await database.fetch("w", "select 1") == [(1,)]
+
+
 async def test_a_connection_that_was_left_within_a_pipeline_reaches_nobody_else(settings: Settings) -> None:
     async with await Database.open(settings.model_copy(update={"pool_size": 1})) as database:
         with pytest.raises(asyncio.CancelledError):
