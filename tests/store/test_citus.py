@@ -19,6 +19,7 @@ from reme_core.engine import Engine
 from reme_core.errors import SchemaError
 from reme_core.postgres import backup, distribute, migrate
 from reme_core.settings import Settings
+from reme_core.store.sql import load
 from reme_core.types import HistoryEntry, Memory, Message
 from tests.citus import cluster_database, empty
 from tests.conftest import CITUS_URL
@@ -240,6 +241,9 @@ async def test_the_log_of_many_workspaces_is_written_wherever_they_are(database_
                 " where r.workspace_id = %s", [name],
             )  # fmt: skip
             assert logged == [(recalled.retrieval_id, True, recalled.hits[0].memory.memory_id, "space")]
+            shown = {"workspace": name, "flow": "", "q": "", "limit": 5, "offset": 0}
+            listed = await engine.database.fetch(name, load("inspector.sql")["recalls"], shown)
+            assert [row[0] for row in listed] == [recalled.retrieval_id]
 
 
 def told(entry: HistoryEntry) -> tuple[int, str, str]:

@@ -81,13 +81,14 @@ cross join lateral (
     select count(distinct h.memory_id) as found,
            count(distinct h.memory_id) filter (where coalesce(h.left_out, '') = '') as shown, max(own.relevance) as relevance
     from (
-        select r.retrieval_id, r.relevance
+        select s.retrieval_id, s.relevance from reme.retrieval s -- from the table, which Citus wants in each part of a union
+        where s.workspace_id = %(workspace)s and s.retrieval_id = r.retrieval_id
         union all
         select o.retrieval_id, o.relevance from reme.retrieval o
-        where o.workspace_id = r.workspace_id and o.note_id = r.note_id and o.note_id <> ''
+        where o.workspace_id = %(workspace)s and o.note_id = r.note_id and o.note_id <> ''
           and o.retrieval_id <> r.retrieval_id
     ) own
-    left join reme.retrieval_hit h on h.workspace_id = r.workspace_id and h.retrieval_id = own.retrieval_id
+    left join reme.retrieval_hit h on h.workspace_id = %(workspace)s and h.retrieval_id = own.retrieval_id
 ) hits
 where r.workspace_id = %(workspace)s
   and not exists (
