@@ -311,7 +311,7 @@ async def unindex(
 
     With `without_trace`, terms that an earlier release made of them are looked for, too; see `postings.remove`.
     """
-    removed = [weigh(memory) for memory in memories.values()]
+    removed = await asyncio.to_thread(list, map(weigh, memories.values()))
     known = set(chain.from_iterable(removed))
     await writer.remove_vectors(conn, workspace, memories)
     await postings.remove(conn, workspace, memories, among=None if without_trace else ("memory", known))

@@ -16,6 +16,7 @@ To remove the bytes as well, run `VACUUM (FULL)` and let the backups expire.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -59,7 +60,13 @@ _SQL = load(
 _FORGET = ("drop_history", "drop_recalls", "drop_memories", "forget_answers", "forget_failures", "forget_quotes")
 REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 
+# Between two statements, terms of long documents are weighed, longer than other transactions may idle.
+_PATIENCE = "select set_config('idle_in_transaction_session_timeout', '300s', true)"
+
 _NO_WORDS = Memory(content="")
+
+Wordings = Mapping[str, list[str]]
+"""Wordings as values of statements; see `as_values`."""
 
 EraseWaiting = Callable[[AsyncConnection[Any], str, Cut], Awaitable[None]]
 """Removes words from what waits to be recorded in a workspace, and records what is left of it, within the erasure.
@@ -81,7 +88,8 @@ async def erase_memories(
             raise NotFoundError(f"nothing was erased: workspace '{workspace}' has no memory {', '.join(missing)}")
         await erasure.collect_evidence()
         # Inside the transaction: if the second fails, nothing is erased, and the caller can try again.
-        await erase_waiting(conn, workspace, remover_of(await erasure.carry_out()))
+        words = await erasure.carry_out()
+        await erase_waiting(conn, workspace, await asyncio.to_thread(remover_of, words))
     return len(set(memory_ids))
 
 
@@ -97,7 +105,7 @@ async def erase_as_told(
         await erasure.collect_same(erase.memory_ids)
         await erasure.collect_evidence()
         wordings = erasure.statements | erasure.situations
-        await erasure.collect_messages(wordings, _whose(erase))
+        await erasure.collect_messages(as_values(wordings), _whose(erase))
         words = wordings | {text for _, text in await erasure.words_of_messages()}
         messages = [*erasure.emptied, *erasure.cut]
         found = await erasure.fetch("said_by_others", words=spellings(words), messages=messages, **_whose(erase))
@@ -188,6 +196,7 @@ class _Erasure:
     @classmethod
     async def begin(cls, conn: AsyncConnection[Any], workspace: str, told: Erase | None = None) -> _Erasure:
         """Begin an erasure: from now on the transaction writes no history, and nobody else writes the log."""
+        await conn.execute(_PATIENCE)
         await conn.execute(WITHOUT_HISTORY)
         await conn.execute(LOCK_LOG, {"workspace": workspace})
         return cls(conn, workspace, told)
@@ -231,11 +240,10 @@ class _Erasure:
         """The conversation and the words of each message to empty, also those it had before it was edited."""
         return cast(list[tuple[str, str]], await self.fetch("said", messages=list(self.emptied)))
 
-    async def collect_messages(self, wordings: Collection[str], whose: Mapping[str, str | None]) -> None:
+    async def collect_messages(self, sought: Wordings, whose: Mapping[str, str | None]) -> None:
         """Collect the messages that say one of some wordings, of a person or of everybody."""
-        if wordings:
-            said = as_values(wordings)
-            self.cut.update(await self.fetch("messages_saying", messages=list(self.emptied), **said, **whose))
+        if sought["whole"]:
+            self.cut.update(await self.fetch("messages_saying", messages=list(self.emptied), **sought, **whose))
 
     async def carry_out(self) -> set[str]:
         """Erase all that was collected; returns the words that are to stand nowhere any more."""
@@ -244,43 +252,49 @@ class _Erasure:
         swept = wordings - self.kept
         said = await self.words_of_messages()
         words = (swept | {text for _, text in said}) - self.kept - {""}
-        await self.collect_messages(swept, _whose(None))
-        cut = remover_of(wordings)
-        rewritten = {name: cut(content) for name, content in self.cut.items()} | dict.fromkeys(self.emptied, "")
+        # In threads: of long documents each of these takes seconds.
+        sought = await asyncio.to_thread(as_values, swept)
+        await self.collect_messages(sought, _whose(None))
+        cut = await asyncio.to_thread(remover_of, wordings)
+        contents = await asyncio.to_thread(list, map(cut, self.cut.values()))
+        rewritten = dict(zip(self.cut, contents, strict=True)) | dict.fromkeys(self.emptied, "")
         blank = [message_id for message_id, content in rewritten.items() if not content.strip()]
         await rewrite(conn, workspace, rewritten, without_trace=True)
         await change.unindex(conn, workspace, self.stored, without_trace=True)
-        values = {"workspace": workspace, "affected": list(self.memories), "messages": blank, **as_values(swept)}
+        values = {"workspace": workspace, "affected": list(self.memories), "messages": blank, **sought}
         for statement in _FORGET:
             await conn.execute(_SQL[statement], values)
-        await self._cut_memories(swept)
+        await self._cut_memories(sought, await asyncio.to_thread(remover_of, swept))
         if self.by_session:
             of_sessions: dict[str, set[str]] = {}
             for session, text in said:
                 of_sessions.setdefault(session, set()).add(text)
             asked = values | {"whole": spellings(words), "sessions": list(filter(None, of_sessions))}
             await conn.execute(_SQL["drop_queries_of_sessions"], asked)
-            await self._forget_in_artifacts(of_sessions)
+            by_session = zip(
+                of_sessions, await asyncio.to_thread(list, map(as_values, of_sessions.values())), strict=True
+            )
+            await self._forget_in_artifacts(dict(by_session))
         else:
-            await conn.execute(_SQL["drop_queries"], values | as_values(words))
-            await self._forget_in_artifacts({None: words})
-        await self._sweep(swept)
+            of_all = await asyncio.to_thread(as_values, words)
+            await conn.execute(_SQL["drop_queries"], values | of_all)
+            await self._forget_in_artifacts({None: of_all})
+        await self._sweep(sought)
         # The clock, not the start of this transaction: a recall that was asked meanwhile may have found what is erased
         # now.
         ((moment,),) = await self.fetch("moment")
         await conn.execute(_SQL["mark_erased"], values | {"moment": moment})
         return words
 
-    async def _cut_memories(self, wordings: Collection[str]) -> None:
+    async def _cut_memories(self, sought: Wordings, cut: Cut) -> None:
         """Remove wordings from the situations, subjects and keywords of other memories, and index these by the rest.
 
         Their vectors stay, which nobody here can make anew.
         """
-        found = await self.fetch("memories_quoting", **as_values(wordings))
+        found = await self.fetch("memories_quoting", **sought)
         if not found:
             return
         before = {number: rows.to_memory(self.workspace, row) for number, *row in found}
-        cut = remover_of(wordings)
         after = {number: _without_words(memory, cut) for number, memory in before.items()}
         cut_rows = Jsonb([rows.from_memory(memory) for memory in after.values()])
         await self.conn.execute(_SQL["cut_memories"], {"workspace": self.workspace, "rows": cut_rows})
@@ -290,14 +304,14 @@ class _Erasure:
         added, removed = [one.counts for one in documents], [change.weigh(memory) for memory in before.values()]
         await index.write_postings(documents, added=added, removed=removed)
 
-    async def _forget_in_artifacts(self, said: Mapping[Any, Collection[str]]) -> None:
+    async def _forget_in_artifacts(self, said: Mapping[Any, Wordings]) -> None:
         """Remove what was said in each session from the session's artifacts; with the session None, from all."""
-        values = [{"workspace": self.workspace, "session": name, **as_values(words)} for name, words in said.items()]
+        values = [{"workspace": self.workspace, "session": name, **sought} for name, sought in said.items()]
         await self.conn.cursor().executemany(_SQL["forget_in_artifacts"], [row for row in values if row["forms"]])
 
-    async def _sweep(self, wordings: Collection[str]) -> None:
+    async def _sweep(self, sought: Wordings) -> None:
         """Remove wordings from every column that holds text of the workspace."""
-        values = {"workspace": self.workspace, **as_values(wordings)}
+        values = {"workspace": self.workspace, **sought}
         if not values["forms"]:
             return
         for table, column in await self.fetch("text_columns"):

@@ -278,11 +278,11 @@ async def rewrite(
         for row, turn in zip(found, turns, strict=True)
         if row[0] in contents
     }
-    counts = _count_terms(turns)
+    counts = await asyncio.to_thread(_count_terms, turns)
     before = [counts[document_id] for document_id in changed]
     known = set(chain.from_iterable(counts.values()))
     around = [changed.get(turn.document_id, turn) for turn in turns]
-    counts |= _count_terms(changed.values())
+    counts |= await asyncio.to_thread(_count_terms, changed.values())
     # Their neighbours are indexed again, since their entries have terms of the changed messages.
     reached = {(t.session_id, t.position - offset) for t in changed.values() for offset in (0, *NEIGHBOUR_WEIGHTS)}
     written = [turn for turn in around if (turn.session_id, turn.position) in reached]

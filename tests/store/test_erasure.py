@@ -13,6 +13,7 @@ import pytest
 
 from reme_core.engine import Engine
 from reme_core.errors import NotFoundError
+from reme_core.postgres import session
 from reme_core.store.artifacts import Artifact, Artifacts
 from reme_core.store.change import Change, Erase
 from reme_core.store.wordings import remover_of
@@ -45,6 +46,15 @@ async def test_no_column_of_any_table_holds_what_was_erased(words: Engine) -> No
     assert ferrets.sources == [Source(kind="message", id="m2")]
     assert ferrets.metadata == {"beside": [""]}
     assert await consistent(words.database, "alice")
+
+
+async def test_somebody_with_long_documents_is_erased(words: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = [" ".join(f"w{page}x{word}" for word in range(12_000)) for page in range(10)]
+    await words.memories.add("alice", pages, user_id="ann")
+    monkeypatch.setattr(session, "_IDLE_SECONDS", 0.3)  # in which not all of them are weighed
+    async with Engine(words.settings) as engine:
+        assert await engine.workspaces.clear("alice", user_id="ann") == 10
+    assert await traces(words.database, "w7x11999") == {}
 
 
 async def test_what_is_left_is_found_as_before(words: Engine) -> None:
