@@ -303,10 +303,12 @@ async def test_a_trajectory_is_kept_as_evidence_and_teaches_the_task_memory(reme
 
 async def test_a_batch_that_fails_leaves_no_messages(reme: Engine, database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
-        connection.execute("alter table reme.episode add check (steps < 7)")
+        connection.execute("alter table reme.episode add constraint refused check (steps < 7)")
     batch = [episode(number, messages=[Message(content=f"step {number}")]) for number in (6, 7)]
     with pytest.raises(psycopg.errors.CheckViolation):
         await reme.episodes.record_many("w", batch)
+    with psycopg.connect(database_url) as connection:  # the next test on a cluster has the same tables
+        connection.execute("alter table reme.episode drop constraint refused")
     assert await reme.database.fetch("w", "select count(*) from reme.message") == [(0,)]
     assert (await reme.episodes.summary("w"))["total_episodes"] == 0
 
