@@ -34,6 +34,7 @@ CONNECT_SECONDS: Final = 10.0
 
 _MOST_BYTES, _MOST_EMBEDDING_BYTES = 8 * 2**20, 64 * 2**20  # of one answer: a model may repeat itself for ever
 _MOST_TOLD = 500  # characters of what a server says about an error: some send a web page
+_PAGE_READ = 10_000  # characters of such a page: its patterns are slow where nothing closes what is opened
 _LONGEST_SECONDS = 1800.0  # for one answer: while a request waits, DeepSeek sends blank lines for up to half an hour
 
 _ADVICE: Final = {
@@ -97,7 +98,7 @@ def text_of_error(told: object) -> str:
     if isinstance(told, dict):
         told = next((told[name] for name in ("message", "detail") if told.get(name)), told)
     text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False) if told else ""
-    if page := re.search("<title>(.*?)</title>|<body.*", text, re.IGNORECASE | re.DOTALL):
+    if page := re.search("<title>(.*?)</title>|<body.*", text[:_PAGE_READ], re.IGNORECASE | re.DOTALL):
         text = page[1] or re.sub("<[^>]*>", " ", page[0])
     return " ".join(text.split())
 

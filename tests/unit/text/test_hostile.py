@@ -12,6 +12,7 @@ import pytest
 
 from reme_core.errors import ModelAnswerError
 from reme_core.flows.tool_output import error_in, is_output
+from reme_core.models.endpoint import text_of_error
 from reme_core.personal.grounding import is_borrowed
 from reme_core.personal.judge import text_to_judge
 from reme_core.prompts.fence import fence, note, without_notes
@@ -31,7 +32,7 @@ SOON: Final = LENGTH / 100_000
 NOW: Final = datetime(2025, 1, 1, tzinfo=UTC)
 PATTERNS: Final = (
     "< ", "a", " ", "\n", "\t ", "1", "(", "-", "'", "我", "把", "。 ", "```\n", '{"a":', "[", "\",'", "1-", "1/2/",
-    "a.", "a@", "<think>", "</think>", "<memory_note ", "</memory_note ",
+    "a.", "a@", "<think>", "</think>", "<title>", "<memory_note ", "</memory_note ",
     note("x", "en"), note("x", "en")[:-1],
     "forget what ", "what I told you ",
     "“", "「a", "---", "--- a-", "<<<", "&lt;", "<\u200b", "＜memory_note", "user: a\n",
@@ -66,6 +67,7 @@ READERS: Final[dict[str, Callable[[str], Any]]] = {
     "query_traits": query_traits,
     "asks_what_assistant_said": asks_what_assistant_said,
     "is_borrowed": lambda text: is_borrowed(text, text, text),
+    "text_of_error": lambda text: text_of_error(16 * text),
     "text_to_judge": lambda text: text_to_judge(Message(content=text), None),
 }
 
