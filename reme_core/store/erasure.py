@@ -271,10 +271,8 @@ class _Erasure:
                 of_sessions.setdefault(session, set()).add(text)
             asked = values | {"whole": spellings(words), "sessions": list(filter(None, of_sessions))}
             await conn.execute(_SQL["drop_queries_of_sessions"], asked)
-            by_session = zip(
-                of_sessions, await asyncio.to_thread(list, map(as_values, of_sessions.values())), strict=True
-            )
-            await self._forget_in_artifacts(dict(by_session))
+            of_each = await asyncio.to_thread(list, map(as_values, of_sessions.values()))
+            await self._forget_in_artifacts(dict(zip(of_sessions, of_each, strict=True)))
         else:
             of_all = await asyncio.to_thread(as_values, words)
             await conn.execute(_SQL["drop_queries"], values | of_all)
